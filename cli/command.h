@@ -1,0 +1,28 @@
+/* The subcommands of `downpour`: each is one row of a table, with a table of its own options. */
+#ifndef DP_CLI_COMMAND_H
+#define DP_CLI_COMMAND_H
+
+#include "base/options.h"
+#include "base/status.h"
+
+/* Exit codes. */
+enum { DP_EXIT_OK = 0, DP_EXIT_FAILURE = 1, DP_EXIT_USAGE = 2 };
+
+typedef struct dp_command {
+  const char *name;
+  const char *arguments; /* after the name, in the usage line */
+  const char *summary;   /* one line */
+  const dp_option *options;
+  /* Returns the exit code. */
+  int (*run)(const dp_options *options);
+} dp_command;
+
+extern const dp_command dp_ops_command;
+extern const dp_command dp_serve_command;
+extern const dp_command dp_status_command;
+extern const dp_command dp_stop_command;
+
+/* Writes "downpour: <message>" to standard error, releases `status` and returns `code`. */
+int dp_command_fail(dp_status *status, int code);
+
+#endif

@@ -1,0 +1,15 @@
+/* Time. Deadlines are monotonic nanoseconds; DP_FOREVER means none. */
+#ifndef DP_BASE_CLOCK_H
+#define DP_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define DP_FOREVER INT64_MAX
+
+int64_t dp_clock_nanos(void);      /* monotonic */
+int64_t dp_clock_wall_nanos(void); /* since 1970 */
+void dp_clock_sleep(int64_t nanos);
+/* now + milliseconds, DP_FOREVER when milliseconds <= 0 or on overflow. */
+int64_t dp_clock_deadline_ms(int64_t milliseconds);
+
+#endif

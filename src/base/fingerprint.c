@@ -1,0 +1,165 @@
+/* Fingerprints and hashes of bytes whose values are part of TensorFlow's behaviour: bucket numbers,
+ * crossed features and checkpoint names depend on them, so they never change.
+ *
+ * Fingerprint64 is FarmHash's 64-bit fingerprint: a different mixture for up to 16, 32, 64 and more
+ * bytes; above 64 a state of seven words runs over blocks of 64 and ends on the last 64 bytes,
+ * which may overlap the block before. Hash64 is MurmurHash64A. All read little-endian. */
+#include "base/checksum.h"
+
+#include <string.h>
+
+static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127);
+static const uint64_t k1 = UINT64_C(0xb492b66fbe98f273);
+static const uint64_t k2 = UINT64_C(0x9ae16a3b2f90404f);
+static const uint64_t murmur = UINT64_C(0xc6a4a7935bd1e995);
+
+static inline uint64_t fetch64(const unsigned char *at) {
+  uint64_t value;
+  memcpy(&value, at, sizeof(value));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  value = __builtin_bswap64(value);
+#endif
+  return value;
+}
+
+static inline uint64_t fetch32(const unsigned char *at) {
+  uint32_t value;
+  memcpy(&value, at, sizeof(value));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  value = __builtin_bswap32(value);
+#endif
+  return value;
+}
+
+static inline uint64_t rotate(uint64_t value, int right) {
+  return value >> right | value << (64 - right);
+}
+
+static inline uint64_t shift_mix(uint64_t value) {
+  return value ^ value >> 47;
+}
+
+static inline uint64_t mix_pair(uint64_t u, uint64_t v, uint64_t multiplier) {
+  uint64_t a = shift_mix((u ^ v) * multiplier);
+  return shift_mix((v ^ a) * multiplier) * multiplier;
+}
+
+static uint64_t fingerprint_to_16(const unsigned char *s, size_t length) {
+  uint64_t multiplier = k2 + length * 2;
+  if (length >= 8) {
+    uint64_t a = fetch64(s) + k2, b = fetch64(s + length - 8);
+    return mix_pair(rotate(b, 37) * multiplier + a, (rotate(a, 25) + b) * multiplier, multiplier);
+  }
+  if (length >= 4)
+    return mix_pair(length + (fetch32(s) << 3), fetch32(s + length - 4), multiplier);
+  if (length > 0) {
+    uint64_t y = s[0] + ((uint64_t)s[length / 2] << 8);
+    uint64_t z = length + ((uint64_t)s[length - 1] << 2);
+    return shift_mix(y * k2 ^ z * k0) * k2;
+  }
+  return k2;
+}
+
+static uint64_t fingerprint_to_32(const unsigned char *s, size_t length) {
+  uint64_t multiplier = k2 + length * 2;
+  uint64_t a = fetch64(s) * k1, b = fetch64(s + 8);
+  uint64_t c = fetch64(s + length - 8) * multiplier, d = fetch64(s + length - 16) * k2;
+  return mix_pair(rotate(a + b, 43) + rotate(c, 30) + d, a + rotate(b + k2, 18) + c, multiplier);
+}
+
+static uint64_t fingerprint_to_64(const unsigned char *s, size_t length) {
+  uint64_t multiplier = k2 + length * 2;
+  uint64_t a = fetch64(s) * k2, b = fetch64(s + 8);
+  uint64_t c = fetch64(s + length - 8) * multiplier, d = fetch64(s + length - 16) * k2;
+  uint64_t y = rotate(a + b, 43) + rotate(c, 30) + d;
+  uint64_t z = mix_pair(y, a + rotate(b + k2, 18) + c, multiplier);
+  uint64_t e = fetch64(s + 16) * multiplier, f = fetch64(s + 24);
+  uint64_t g = (y + fetch64(s + length - 32)) * multiplier;
+  uint64_t h = (z + fetch64(s + length - 24)) * multiplier;
+  return mix_pair(rotate(e + f, 43) + rotate(g, 30) + h, e + rotate(f + a, 18) + g, multiplier);
+}
+
+typedef struct pair {
+  uint64_t first, second;
+} pair;
+
+/* Mixes 32 bytes into two seeds. */
+static inline pair weak_mix(const unsigned char *s, uint64_t a, uint64_t b) {
+  uint64_t last = fetch64(s + 24);
+  a += fetch64(s);
+  b = rotate(b + a + last, 21);
+  uint64_t start = a;
+  a += fetch64(s + 8) + fetch64(s + 16);
+  b += rotate(a, 44);
+  return (pair){a + last, b + start};
+}
+
+typedef struct long_state {
+  uint64_t x, y, z;
+  pair v, w;
+} long_state;
+
+/* One block of 64 bytes. The last block differs in its multiplier and weighs two words by 9. */
+static inline void mix_block(long_state *state, const unsigned char *s, uint64_t multiplier,
+                             uint64_t weight) {
+  uint64_t x = state->x, y = state->y, z = state->z;
+  pair v = state->v, w = state->w;
+  x = rotate(x + y + v.first + fetch64(s + 8), 37) * multiplier;
+  y = rotate(y + v.second + fetch64(s + 48), 42) * multiplier;
+  x ^= w.second * weight;
+  y += v.first * weight + fetch64(s + 40);
+  z = rotate(z + w.first, 33) * multiplier;
+  state->v = weak_mix(s, v.second * multiplier, x + w.first);
+  state->w = weak_mix(s + 32, z + w.second, y + fetch64(s + 16));
+  state->x = z;
+  state->y = y;
+  state->z = x;
+}
+
+static uint64_t fingerprint_long(const unsigned char *s, size_t length) {
+  const uint64_t seed = 81;
+  long_state state = {.x = seed * k2 + fetch64(s), .y = seed * k1 + 113};
+  state.z = shift_mix(state.y * k2 + 113) * k2;
+  size_t rest = (length - 1) & 63;
+  const unsigned char *end = s + (length - 1) / 64 * 64;
+  for (; s != end; s += 64)
+    mix_block(&state, s, k1, 1);
+  uint64_t multiplier = k1 + ((state.z & 255) << 1);
+  state.w.first += rest;
+  state.v.first += state.w.first;
+  state.w.first += state.v.first;
+  mix_block(&state, end + rest - 63, multiplier, 9);
+  return mix_pair(mix_pair(state.v.first, state.w.first, multiplier) + shift_mix(state.y) * k0 +
+                      state.z,
+                  mix_pair(state.v.second, state.w.second, multiplier) + state.x, multiplier);
+}
+
+uint64_t dp_fingerprint64(const void *data, size_t length) {
+  if (length <= 16)
+    return fingerprint_to_16(data, length);
+  if (length <= 32)
+    return fingerprint_to_32(data, length);
+  if (length <= 64)
+    return fingerprint_to_64(data, length);
+  return fingerprint_long(data, length);
+}
+
+uint64_t dp_fingerprint_concat(uint64_t a, uint64_t b) {
+  uint64_t mixed = (a ^ murmur ^ shift_mix(b * murmur) * murmur) * murmur;
+  return shift_mix(shift_mix(mixed) * murmur);
+}
+
+uint64_t dp_hash64(const void *data, size_t length, uint64_t seed) {
+  const unsigned char *s = data;
+  uint64_t hash = seed ^ length * murmur;
+  size_t left = length;
+  for (; left >= 8; left -= 8, s += 8)
+    hash = (hash ^ shift_mix(fetch64(s) * murmur) * murmur) * murmur;
+  if (left > 0) {
+    uint64_t tail = 0;
+    for (size_t i = left; i > 0; i--)
+      tail = tail << 8 | s[i - 1];
+    hash = (hash ^ tail) * murmur;
+  }
+  return shift_mix(shift_mix(hash) * murmur);
+}

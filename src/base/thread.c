@@ -1,0 +1,538 @@
+/* Thread pools.
+ *
+ * Work comes in two shapes. Tasks sit in rings of {fn, arg}: one ring a thread, newest first for
+ * its owner and oldest first for thieves, and one shared ring for everybody outside. Loops
+ * (dp_pool_for) sit on the caller's stack and in the pool's list while they have seats for helpers;
+ * a loop whose pieces are all taken leaves the list, so nothing stale is ever queued.
+ *
+ * Sleep follows one rule: who adds work looks at `searching` and `sleeping` after adding; who goes
+ * to sleep looks for work after saying so. All of these are sequentially consistent, so one of the
+ * two sees the other. A thread that searches is expected to find new work, therefore at most one
+ * thread is woken at a time; on finding some it wakes the next (a loop wakes all its helpers at
+ * once). */
+#include "base/thread.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+enum {
+  CACHE_LINE = 64,
+  FIRST_RING = 64,     /* tasks a ring holds before it grows; a power of two */
+  SEARCH_ROUNDS = 30,  /* looks at all queues before sleeping: a microsecond or two */
+  FINISH_ROUNDS = 200, /* looks at a loop's last helpers before sleeping */
+  FAIRNESS = 61,       /* every so many tasks the oldest work goes first */
+  PIECES_EACH = 4,     /* pieces of a loop for each thread that may take part */
+};
+
+typedef struct task {
+  dp_task_fn fn;
+  void *arg;
+} task;
+
+typedef struct ring {
+  pthread_mutex_t mutex;
+  task *tasks;
+  size_t capacity; /* a power of two */
+  size_t head;     /* oldest; head and tail only grow, masked on use */
+  size_t tail;     /* one behind the newest */
+  atomic_size_t size;
+} __attribute__((aligned(CACHE_LINE))) ring;
+
+typedef struct loop {
+  struct loop *next; /* in the pool's list; under loops_mutex */
+  struct loop **link;
+  dp_range_fn fn;
+  void *arg;
+  int64_t count, piece, pieces;
+  atomic_llong next_piece;
+  int seats;          /* helpers that may still join; 0 once closed; under loops_mutex */
+  atomic_int helpers; /* inside right now; the caller's futex */
+} loop;
+
+typedef struct worker {
+  ring queue;
+  dp_pool *pool;
+  pthread_t thread;
+  unsigned index;
+  unsigned ticks;
+  uint32_t random;
+  bool searching;
+} worker;
+
+struct dp_pool {
+  ring shared;
+  atomic_int searching __attribute__((aligned(CACHE_LINE)));
+  atomic_int sleeping;
+  atomic_int tokens; /* wake-ups not yet taken; the sleepers' futex */
+  atomic_bool stopping;
+  atomic_int seats; /* of all listed loops */
+  pthread_mutex_t loops_mutex;
+  loop *loops;
+  int threads;
+  worker *workers;
+};
+
+static _Thread_local worker *current_worker;
+
+/* ---- futex ---- */
+
+static void futex_wait(atomic_int *word, int expected) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_int *word, int count) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+/* ---- rings ---- */
+
+static void mutex_init(pthread_mutex_t *mutex) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+  pthread_mutex_init(mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+}
+
+static void ring_init(ring *queue) {
+  mutex_init(&queue->mutex);
+  queue->capacity = FIRST_RING;
+  queue->tasks = DP_NEW_ARRAY(task, FIRST_RING);
+  queue->head = queue->tail = 0;
+  atomic_init(&queue->size, 0);
+}
+
+static void ring_deinit(ring *queue) {
+  pthread_mutex_destroy(&queue->mutex);
+  dp_free(queue->tasks);
+}
+
+static void ring_grow(ring *queue) {
+  task *larger = DP_NEW_ARRAY(task, queue->capacity * 2);
+  size_t count = queue->tail - queue->head;
+  for (size_t i = 0; i < count; i++)
+    larger[i] = queue->tasks[(queue->head + i) & (queue->capacity - 1)];
+  dp_free(queue->tasks);
+  queue->tasks = larger;
+  queue->capacity *= 2;
+  queue->head = 0;
+  queue->tail = count;
+}
+
+static void ring_push(ring *queue, task added) {
+  pthread_mutex_lock(&queue->mutex);
+  if (queue->tail - queue->head == queue->capacity)
+    ring_grow(queue);
+  queue->tasks[queue->tail++ & (queue->capacity - 1)] = added;
+  atomic_store(&queue->size, queue->tail - queue->head);
+  pthread_mutex_unlock(&queue->mutex);
+}
+
+static bool ring_pop(ring *queue, bool newest, task *task_out) {
+  if (atomic_load_explicit(&queue->size, memory_order_relaxed) == 0)
+    return false;
+  pthread_mutex_lock(&queue->mutex);
+  bool found = queue->tail != queue->head;
+  if (found) {
+    size_t at = newest ? --queue->tail : queue->head++;
+    *task_out = queue->tasks[at & (queue->capacity - 1)];
+    atomic_store_explicit(&queue->size, queue->tail - queue->head, memory_order_relaxed);
+  }
+  pthread_mutex_unlock(&queue->mutex);
+  return found;
+}
+
+/* ---- waking and sleeping ---- */
+
+/* Turns up to `wanted` sleepers into searchers. */
+static void wake(dp_pool *pool, int wanted) {
+  int sleeping = atomic_load(&pool->sleeping);
+  int count;
+  do {
+    count = sleeping < wanted ? sleeping : wanted;
+    if (count <= 0)
+      return;
+  } while (!atomic_compare_exchange_weak(&pool->sleeping, &sleeping, sleeping - count));
+  atomic_fetch_add(&pool->searching, count);
+  atomic_fetch_add(&pool->tokens, count);
+  futex_wake(&pool->tokens, count);
+}
+
+static void work_was_added(dp_pool *pool) {
+  if (atomic_load(&pool->searching) == 0)
+    wake(pool, 1);
+}
+
+static bool has_work(dp_pool *pool) {
+  if (atomic_load(&pool->seats) > 0 || atomic_load(&pool->shared.size) > 0)
+    return true;
+  for (int i = 0; i < pool->threads; i++)
+    if (atomic_load(&pool->workers[i].queue.size) > 0)
+      return true;
+  return false;
+}
+
+/* This worker has something to do; if nobody else searches and there is more, somebody should. */
+static void stop_searching(worker *self) {
+  if (!self->searching)
+    return;
+  self->searching = false;
+  if (atomic_fetch_sub(&self->pool->searching, 1) == 1 && has_work(self->pool))
+    wake(self->pool, 1);
+}
+
+static void take_token(dp_pool *pool) {
+  for (;;) {
+    int tokens = atomic_load(&pool->tokens);
+    if (tokens == 0)
+      futex_wait(&pool->tokens, 0);
+    else if (atomic_compare_exchange_weak(&pool->tokens, &tokens, tokens - 1))
+      return;
+  }
+}
+
+/* Takes back one announcement of sleep; false when wakers have claimed all of them, in which case
+ * a token is on its way. */
+static bool retract_sleep(dp_pool *pool) {
+  int sleeping = atomic_load(&pool->sleeping);
+  while (sleeping > 0)
+    if (atomic_compare_exchange_weak(&pool->sleeping, &sleeping, sleeping - 1))
+      return true;
+  return false;
+}
+
+/* Called while searching; returns searching again, when there may be work. */
+static void sleep_until_work(worker *self) {
+  dp_pool *pool = self->pool;
+  atomic_fetch_sub(&pool->searching, 1);
+  atomic_fetch_add(&pool->sleeping, 1);
+  if ((has_work(pool) || atomic_load(&pool->stopping)) && retract_sleep(pool)) {
+    atomic_fetch_add(&pool->searching, 1);
+    return;
+  }
+  take_token(pool); /* whoever gave it has counted us as searching */
+}
+
+/* ---- loops ---- */
+
+static void run_pieces(loop *work) {
+  for (;;) {
+    int64_t index = atomic_fetch_add_explicit(&work->next_piece, 1, memory_order_relaxed);
+    if (index >= work->pieces)
+      return;
+    int64_t begin = index * work->piece;
+    int64_t end = work->count - begin > work->piece ? begin + work->piece : work->count;
+    work->fn(work->arg, begin, end);
+  }
+}
+
+static void open_loop(dp_pool *pool, loop *work) {
+  pthread_mutex_lock(&pool->loops_mutex);
+  work->next = pool->loops;
+  work->link = &pool->loops;
+  if (work->next != NULL)
+    work->next->link = &work->next;
+  pool->loops = work;
+  atomic_fetch_add(&pool->seats, work->seats);
+  pthread_mutex_unlock(&pool->loops_mutex);
+}
+
+/* No helper joins after this. Harmless the second time. */
+static void close_loop(dp_pool *pool, loop *work) {
+  pthread_mutex_lock(&pool->loops_mutex);
+  if (work->link != NULL) {
+    *work->link = work->next;
+    if (work->next != NULL)
+      work->next->link = work->link;
+    work->link = NULL;
+    atomic_fetch_sub(&pool->seats, work->seats);
+    work->seats = 0;
+  }
+  pthread_mutex_unlock(&pool->loops_mutex);
+}
+
+static loop *join_loop(dp_pool *pool) {
+  if (atomic_load(&pool->seats) == 0)
+    return NULL;
+  pthread_mutex_lock(&pool->loops_mutex);
+  loop *work = pool->loops;
+  while (work != NULL && work->seats == 0)
+    work = work->next;
+  if (work != NULL) {
+    work->seats--;
+    atomic_fetch_sub(&pool->seats, 1);
+    atomic_fetch_add(&work->helpers, 1);
+  }
+  pthread_mutex_unlock(&pool->loops_mutex);
+  return work;
+}
+
+static bool help_a_loop(worker *self) {
+  loop *work = join_loop(self->pool);
+  if (work == NULL)
+    return false;
+  stop_searching(self);
+  run_pieces(work);
+  close_loop(self->pool, work);
+  /* From here the caller may return and its frame be gone: the wake-up only names an address, and
+   * a futex wait takes a stray one in its stride. */
+  if (atomic_fetch_sub(&work->helpers, 1) == 1)
+    futex_wake(&work->helpers, 1);
+  return true;
+}
+
+static void wait_for_helpers(loop *work) {
+  for (int round = 0; atomic_load(&work->helpers) > 0; round++) {
+    int helpers = atomic_load(&work->helpers);
+    if (round < FINISH_ROUNDS)
+      pause_briefly();
+    else if (helpers > 0)
+      futex_wait(&work->helpers, helpers);
+  }
+}
+
+void dp_pool_for(dp_pool *pool, int64_t count, int64_t grain, dp_range_fn fn, void *arg) {
+  if (count <= 0)
+    return;
+  int64_t fair = count / ((int64_t)pool->threads * PIECES_EACH);
+  int64_t piece = grain > fair ? grain : fair;
+  if (piece < 1)
+    piece = 1;
+  if (pool->threads == 1 || piece >= count) {
+    fn(arg, 0, count);
+    return;
+  }
+  loop work = {.fn = fn, .arg = arg, .count = count, .piece = piece};
+  work.pieces = count / piece + (count % piece != 0);
+  work.seats = work.pieces < pool->threads ? (int)work.pieces - 1 : pool->threads - 1;
+  atomic_init(&work.next_piece, 0);
+  atomic_init(&work.helpers, 0);
+  int wanted = work.seats;
+  open_loop(pool, &work);
+  wake(pool, wanted - atomic_load(&pool->searching));
+  run_pieces(&work);
+  close_loop(pool, &work);
+  wait_for_helpers(&work);
+}
+
+/* ---- workers ---- */
+
+static bool steal(worker *self, task *task_out) {
+  dp_pool *pool = self->pool;
+  self->random = self->random * 1664525u + 1013904223u;
+  unsigned start = (self->random >> 8) % (unsigned)pool->threads;
+  for (int i = 0; i < pool->threads; i++) {
+    unsigned victim = (start + (unsigned)i) % (unsigned)pool->threads;
+    if (victim != self->index && ring_pop(&pool->workers[victim].queue, false, task_out))
+      return true;
+  }
+  return false;
+}
+
+static bool find_task(worker *self, task *task_out) {
+  dp_pool *pool = self->pool;
+  if (++self->ticks % FAIRNESS == 0 &&
+      (ring_pop(&pool->shared, false, task_out) || ring_pop(&self->queue, false, task_out)))
+    return true;
+  return ring_pop(&self->queue, true, task_out) || ring_pop(&pool->shared, false, task_out) ||
+         steal(self, task_out);
+}
+
+static bool do_some_work(worker *self) {
+  task found;
+  if (help_a_loop(self))
+    return true;
+  if (!find_task(self, &found))
+    return false;
+  stop_searching(self);
+  found.fn(found.arg);
+  return true;
+}
+
+static bool search(worker *self) {
+  if (!self->searching) {
+    self->searching = true;
+    atomic_fetch_add(&self->pool->searching, 1);
+  }
+  for (int round = 0; round < SEARCH_ROUNDS; round++) {
+    if (do_some_work(self))
+      return true;
+    pause_briefly();
+  }
+  return false;
+}
+
+static void *worker_main(void *arg) {
+  worker *self = arg;
+  dp_pool *pool = self->pool;
+  current_worker = self;
+  for (;;) {
+    if (do_some_work(self) || search(self))
+      continue;
+    if (atomic_load(&pool->stopping) && !has_work(pool))
+      return NULL;
+    sleep_until_work(self);
+  }
+}
+
+static void start_worker(dp_pool *pool, const char *name, int index) {
+  worker *self = &pool->workers[index];
+  if (pthread_create(&self->thread, NULL, worker_main, self) != 0) {
+    DP_LOG(BASE, ERROR, "cannot start thread %d of pool %s", index, name);
+    abort();
+  }
+  char label[16];
+  snprintf(label, sizeof(label), "%.10s/%u", name, (unsigned)index % 10000);
+  pthread_setname_np(self->thread, label);
+}
+
+/* Zeroed; `size` is a multiple of the line, as that of every aligned struct is. */
+static void *allocate_aligned(size_t size) {
+  void *memory = aligned_alloc(CACHE_LINE, size);
+  if (memory == NULL) {
+    DP_LOG(BASE, ERROR, "no memory for a thread pool (%zu bytes)", size);
+    abort();
+  }
+  return memset(memory, 0, size);
+}
+
+dp_pool *dp_pool_create(const char *name, int threads) {
+  dp_pool *pool = allocate_aligned(sizeof(dp_pool));
+  pool->threads = threads > 0 ? threads : dp_core_count();
+  pool->workers = allocate_aligned(sizeof(worker) * (size_t)pool->threads);
+  ring_init(&pool->shared);
+  atomic_init(&pool->searching, 0);
+  atomic_init(&pool->sleeping, 0);
+  atomic_init(&pool->tokens, 0);
+  atomic_init(&pool->stopping, false);
+  atomic_init(&pool->seats, 0);
+  mutex_init(&pool->loops_mutex);
+  pool->loops = NULL;
+  for (int i = 0; i < pool->threads; i++) {
+    worker *self = &pool->workers[i];
+    ring_init(&self->queue);
+    self->pool = pool;
+    self->index = (unsigned)i;
+    self->random = (uint32_t)i * 2654435761u + 1;
+  }
+  /* Signals belong to the threads that the program knows. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (int i = 0; i < pool->threads; i++)
+    start_worker(pool, name, i);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return pool;
+}
+
+void dp_pool_destroy(dp_pool *pool) {
+  if (pool == NULL)
+    return;
+  assert(!dp_pool_is_current(pool));
+  atomic_store(&pool->stopping, true);
+  wake(pool, INT_MAX);
+  for (int i = 0; i < pool->threads; i++)
+    pthread_join(pool->workers[i].thread, NULL);
+  for (int i = 0; i < pool->threads; i++)
+    ring_deinit(&pool->workers[i].queue);
+  ring_deinit(&pool->shared);
+  pthread_mutex_destroy(&pool->loops_mutex);
+  free(pool->workers);
+  free(pool);
+}
+
+int dp_pool_threads(const dp_pool *pool) {
+  return pool->threads;
+}
+
+bool dp_pool_is_current(const dp_pool *pool) {
+  return current_worker != NULL && current_worker->pool == pool;
+}
+
+void dp_pool_run(dp_pool *pool, dp_task_fn fn, void *arg) {
+  ring *queue = dp_pool_is_current(pool) ? &current_worker->queue : &pool->shared;
+  ring_push(queue, (task){fn, arg});
+  work_was_added(pool);
+}
+
+int dp_core_count(void) {
+  enum { MOST_CORES = 8192 };
+  cpu_set_t *set = CPU_ALLOC(MOST_CORES);
+  size_t size = CPU_ALLOC_SIZE(MOST_CORES);
+  int count = 0;
+  if (set != NULL && sched_getaffinity(0, size, set) == 0)
+    count = CPU_COUNT_S(size, set);
+  CPU_FREE(set);
+  return count > 0 ? count : 1;
+}
+
+/* ---- events ---- */
+
+void dp_event_init(dp_event *event) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&event->changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  pthread_mutex_init(&event->mutex, NULL);
+  event->set = false;
+}
+
+void dp_event_deinit(dp_event *event) {
+  pthread_cond_destroy(&event->changed);
+  pthread_mutex_destroy(&event->mutex);
+}
+
+void dp_event_notify(dp_event *event) {
+  /* Under the lock to the end: a waiter may destroy the event as soon as it can return. */
+  pthread_mutex_lock(&event->mutex);
+  event->set = true;
+  pthread_cond_broadcast(&event->changed);
+  pthread_mutex_unlock(&event->mutex);
+}
+
+void dp_event_wait(dp_event *event) {
+  pthread_mutex_lock(&event->mutex);
+  while (!event->set)
+    pthread_cond_wait(&event->changed, &event->mutex);
+  pthread_mutex_unlock(&event->mutex);
+}
+
+bool dp_event_wait_until(dp_event *event, int64_t deadline_nanos) {
+  if (deadline_nanos == DP_FOREVER) {
+    dp_event_wait(event);
+    return true;
+  }
+  if (deadline_nanos < 0)
+    deadline_nanos = 0;
+  struct timespec deadline = {deadline_nanos / 1000000000, deadline_nanos % 1000000000};
+  pthread_mutex_lock(&event->mutex);
+  int result = 0;
+  while (!event->set && result == 0)
+    result = pthread_cond_timedwait(&event->changed, &event->mutex, &deadline);
+  bool set = event->set;
+  pthread_mutex_unlock(&event->mutex);
+  return set;
+}

@@ -1,0 +1,159 @@
+/* Ops about broadcasting itself: BroadcastTo, BroadcastArgs, BroadcastGradientArgs. */
+#include "kernels/families_internal.h"
+
+#include <string.h>
+#include "kernels/broadcast_internal.h"
+#include "kernels/support_internal.h"
+
+/* ---- BroadcastTo ---- */
+typedef struct copy_work {
+  const dp_broadcast *plan;
+  dp_broadcast_span span;
+  dp_dtype dtype;
+  const char *from;
+  char *to;
+} copy_work;
+
+/* One element `count` times. */
+static void repeat(dp_dtype dtype, char *to, const char *from, int64_t count) {
+  size_t size = dp_dtype_size(dtype), total = size * (size_t)count;
+  if (!dp_dtype_is_plain(dtype)) {
+    for (int64_t i = 0; i < count; ++i)
+      dp_tensor_copy_elements(dtype, to + i * size, from, 1);
+    return;
+  }
+  memcpy(to, from, size);
+  for (size_t done = size; done < total; done *= 2)
+    memcpy(to + done, to, done < total - done ? done : total - done);
+}
+
+static void copy_rows(void *arg, int64_t begin, int64_t end) {
+  const copy_work *work = arg;
+  const dp_broadcast_span *span = &work->span;
+  size_t size = dp_dtype_size(work->dtype);
+  for (int64_t row = begin; row < end; ++row) {
+    int64_t offsets[DP_BROADCAST_MAX];
+    dp_broadcast_offsets(work->plan, row / span->outer, offsets);
+    int64_t offset = offsets[0] + row % span->outer * span->outer_stride[0];
+    char *to = work->to + row * span->inner * size;
+    if (span->inner_stride[0])
+      dp_tensor_copy_elements(work->dtype, to, work->from + offset * size, span->inner);
+    else
+      repeat(work->dtype, to, work->from + offset * size, span->inner);
+  }
+}
+
+static dp_status *broadcast_to_compute(dp_op_context *context, void *memory) {
+  const dp_tensor *input = dp_op_input(context, 0), *target = dp_op_input(context, 1);
+  dp_shape shape;
+  DP_RETURN_IF_ERROR(dp_kernel_read_shape(target, "shape", &shape));
+  if (dp_shape_equal(&shape, &input->shape)) {
+    dp_op_pass(context, 0, 0);
+    return NULL;
+  }
+  if (input->shape.rank > shape.rank)
+    return DP_INVALID("Rank of input (%d) must be no greater than rank of output shape (%d).",
+                      input->shape.rank, shape.rank);
+  dp_broadcast plan;
+  bool fits = dp_broadcast_plan((const dp_shape *[]){&input->shape, &shape}, 2, &plan);
+  if (!fits || !dp_shape_equal(&plan.shape, &shape))
+    return DP_INVALID("Incompatible shapes: %s vs. %s", dp_shape_text(&input->shape),
+                      dp_shape_text(&shape));
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
+  if (shape.elements == 0)
+    return NULL;
+  copy_work work = {&plan, dp_broadcast_span_of(&plan), input->dtype, input->data, output->data};
+  int64_t bytes = work.span.inner * (int64_t)dp_dtype_size(input->dtype);
+  dp_op_for(context, shape.elements / work.span.inner, bytes / 8 + 5, copy_rows, &work);
+  return NULL;
+}
+
+/* ---- Shapes as vectors ---- */
+static dp_status *output_vector(dp_op_context *context, int32_t slot, const int64_t *values,
+                                int64_t count) {
+  dp_shape shape = dp_shape_vector(count);
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, slot, &shape, &output));
+  for (int64_t i = 0; i < count; ++i) {
+    if (output->dtype == DP_INT32)
+      ((int32_t *)output->data)[i] = (int32_t)values[i];
+    else
+      ((int64_t *)output->data)[i] = values[i];
+  }
+  return NULL;
+}
+
+typedef struct shape_pair {
+  int64_t a[DP_MAX_RANK], b[DP_MAX_RANK]; /* padded with 1 in front to the same rank */
+  int64_t rank;
+  bool are_equal;
+} shape_pair;
+
+static void pad_front(int64_t *dims, int64_t count, int64_t rank) {
+  memmove(dims + rank - count, dims, sizeof(int64_t) * (size_t)count);
+  for (int64_t i = 0; i < rank - count; ++i)
+    dims[i] = 1;
+}
+
+static dp_status *read_pair(const dp_op_context *context, shape_pair *pair) {
+  int64_t a_rank, b_rank;
+  const dp_tensor *a = dp_op_input(context, 0), *b = dp_op_input(context, 1);
+  if (a->shape.rank != 1 || b->shape.rank != 1)
+    return DP_INVALID("In[%d] must be a vector.%s", a->shape.rank != 1 ? 0 : 1,
+                      dp_shape_text(a->shape.rank != 1 ? &a->shape : &b->shape));
+  DP_RETURN_IF_ERROR(dp_kernel_read_ints(a, "s0", DP_MAX_RANK, pair->a, &a_rank));
+  DP_RETURN_IF_ERROR(dp_kernel_read_ints(b, "s1", DP_MAX_RANK, pair->b, &b_rank));
+  pair->are_equal =
+      a_rank == b_rank && memcmp(pair->a, pair->b, sizeof(int64_t) * (size_t)a_rank) == 0;
+  pair->rank = a_rank > b_rank ? a_rank : b_rank;
+  pad_front(pair->a, a_rank, pair->rank);
+  pad_front(pair->b, b_rank, pair->rank);
+  for (int64_t i = 0; i < pair->rank; ++i) {
+    if (pair->a[i] == pair->b[i] || pair->a[i] == 1 || pair->b[i] == 1)
+      continue;
+    dp_shape left = dp_shape_of((int)a_rank, pair->a + pair->rank - a_rank);
+    dp_shape right = dp_shape_of((int)b_rank, pair->b + pair->rank - b_rank);
+    return DP_INVALID("Incompatible shapes: %s vs. %s", dp_shape_text(&left),
+                      dp_shape_text(&right));
+  }
+  return NULL;
+}
+
+static dp_status *broadcast_args_compute(dp_op_context *context, void *memory) {
+  shape_pair pair;
+  DP_RETURN_IF_ERROR(read_pair(context, &pair));
+  int64_t dims[DP_MAX_RANK];
+  for (int64_t i = 0; i < pair.rank; ++i)
+    dims[i] = pair.a[i] == 1 ? pair.b[i] : pair.a[i];
+  return output_vector(context, 0, dims, pair.rank);
+}
+
+/* Over which axes the gradient of each operand is summed. A dimension that is 1 on both sides
+ * counts for both, except when the shapes are equal altogether. */
+static dp_status *gradient_args_compute(dp_op_context *context, void *memory) {
+  shape_pair pair;
+  DP_RETURN_IF_ERROR(read_pair(context, &pair));
+  int64_t a_axes[DP_MAX_RANK], b_axes[DP_MAX_RANK], a_count = 0, b_count = 0;
+  for (int64_t i = 0; i < pair.rank && !pair.are_equal; ++i) {
+    if (pair.a[i] == 1)
+      a_axes[a_count++] = i;
+    if (pair.b[i] == 1)
+      b_axes[b_count++] = i;
+  }
+  DP_RETURN_IF_ERROR(output_vector(context, 0, a_axes, a_count));
+  return output_vector(context, 1, b_axes, b_count);
+}
+
+static const dp_kernel rows[] = {
+    {.op = "BroadcastTo", .types = {{"Tidx", DP_SET_INDEX}}, .compute = broadcast_to_compute},
+    {.op = "BroadcastArgs",
+     .types = {{"T", DP_SET_INDEX}},
+     .flags = DP_KERNEL_CHEAP,
+     .compute = broadcast_args_compute},
+    {.op = "BroadcastGradientArgs",
+     .types = {{"T", DP_SET_INDEX}},
+     .flags = DP_KERNEL_CHEAP,
+     .compute = gradient_args_compute},
+};
+DP_KERNEL_FAMILY(broadcast_ops, rows);

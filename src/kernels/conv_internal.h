@@ -1,0 +1,101 @@
+/* Convolutions of work types (float, double, int32) in all three directions, for the ops of conv.c,
+ * conv3d.c and depthwise.c, and for whoever fuses them.
+ *
+ * Images are [batch, depth, height, width, channels], dense; filters are [depth, height, width,
+ * in channels / groups, out channels]. Padding is made by copying the input into a larger frame of
+ * zeros, so that the loops never test for an edge. A gradient towards the input is computed as one
+ * convolution for each residue of the input's coordinates modulo the strides. */
+#ifndef DP_KERNELS_CONV_INTERNAL_H
+#define DP_KERNELS_CONV_INTERNAL_H
+
+#include "kernels/gemm_internal.h"
+#include "kernels/loops_conv_internal.h"
+#include "kernels/window_internal.h"
+
+typedef struct dp_conv {
+  dp_dtype dtype;
+  int64_t batch, in_channels, out_channels, groups;
+  dp_window dims[DP_WINDOW_DIMS];
+  dp_finish finish; /* of dp_conv_forward */
+} dp_conv;
+
+/* What the nodes of Conv2D and Conv3D say, and what follows for an input and a filter. */
+typedef struct dp_conv_state {
+  dp_window_attrs attrs;
+  dp_dtype dtype, work;
+} dp_conv_state;
+DP_MUST_USE dp_status *dp_conv_create(const dp_kernel_setup *setup, void *state);
+DP_MUST_USE dp_status *dp_conv_plan(const dp_conv_state *state, const dp_shape *input,
+                                    const dp_shape *filter, dp_conv *conv_out,
+                                    dp_shape *output_out);
+/* One direction into output 0, whatever the dtype: 16-bit floats are widened and narrowed. */
+typedef dp_status *(*dp_conv_direction_fn)(dp_op_context *context, const dp_conv *conv,
+                                           const void *first, const void *second, void *result);
+DP_MUST_USE dp_status *dp_conv_run(dp_op_context *context, const dp_conv_state *state,
+                                   const dp_conv *conv, dp_conv_direction_fn direction,
+                                   const dp_tensor *first, const dp_tensor *second,
+                                   const dp_shape *shape);
+
+DP_MUST_USE dp_status *dp_conv_forward(dp_op_context *context, const dp_conv *conv,
+                                       const void *input, const void *filter, void *output);
+DP_MUST_USE dp_status *dp_conv_input_gradient(dp_op_context *context, const dp_conv *conv,
+                                              const void *filter, const void *gradient,
+                                              void *result);
+DP_MUST_USE dp_status *dp_conv_filter_gradient(dp_op_context *context, const dp_conv *conv,
+                                               const void *input, const void *gradient,
+                                               void *result);
+/* Depthwise: in channel c gives out channels [c * multiplier, (c + 1) * multiplier); the filter is
+ * [height, width, in channels, multiplier], out_channels = in_channels * multiplier. */
+DP_MUST_USE dp_status *dp_depthwise_forward(dp_op_context *context, const dp_conv *conv,
+                                            const void *input, const void *filter, void *output);
+DP_MUST_USE dp_status *dp_depthwise_input_gradient(dp_op_context *context, const dp_conv *conv,
+                                                   const void *filter, const void *gradient,
+                                                   void *result);
+DP_MUST_USE dp_status *dp_depthwise_filter_gradient(dp_op_context *context, const dp_conv *conv,
+                                                    const void *input, const void *gradient,
+                                                    void *result);
+
+/* ---- Common ground of the two ---- */
+/* Images in a frame: [batch, dims, channels] with strides in elements. */
+typedef struct dp_frame {
+  const char *data;
+  dp_buffer *buffer; /* NULL when it is the images' own memory */
+  int64_t dims[DP_WINDOW_DIMS];
+  int64_t channels;
+} dp_frame;
+/* Puts images of `in` dims into a frame of `dims`, `before` from each start; what is outside the
+ * frame is cut off. Each channel is repeated `repeats` times. No copy when nothing changes. */
+DP_MUST_USE dp_status *dp_frame_init(dp_frame *frame, dp_op_context *context, dp_dtype dtype,
+                                     const void *images, int64_t batch, const int64_t *in,
+                                     const int64_t *before, const int64_t *dims, int64_t channels,
+                                     int64_t repeats);
+/* The input of a convolution, padded. */
+DP_MUST_USE dp_status *dp_frame_init_input(dp_frame *frame, dp_op_context *context,
+                                           const dp_conv *conv, const void *input, int64_t repeats);
+void dp_frame_deinit(dp_frame *frame);
+/* Elements between neighbours in dimension 0 (images), 1, 2, 3. */
+void dp_frame_strides(const dp_frame *frame, int64_t strides[4]);
+/* Offsets of the filter's taps in a frame, in the filter's order: one each. */
+void dp_conv_tap_offsets(const dp_conv *conv, const dp_frame *frame, int64_t *offsets_out);
+int64_t dp_conv_taps(const dp_conv *conv);
+int64_t dp_conv_pixels(const dp_conv *conv); /* of all output images */
+
+/* One dimension of one residue class of the input's coordinates, r + stride * t for t < count: the
+ * taps that reach them, and for each the output's coordinate less t. In an order of growing
+ * coordinate. */
+typedef struct dp_phase {
+  int64_t residue, count, tap_count;
+  int64_t *taps, *shifts; /* tap_count each; taps is what to free */
+} dp_phase;
+/* Residues that occur at all. */
+static inline int64_t dp_phase_count(const dp_window *window) {
+  return window->stride < window->in ? window->stride : window->in;
+}
+void dp_phase_init(dp_phase *phase, const dp_window *window, int64_t residue);
+void dp_phase_deinit(dp_phase *phase);
+/* The frame that the outgoing gradient needs so that all phases stay inside. */
+DP_MUST_USE dp_status *dp_frame_init_gradient(dp_frame *frame, dp_op_context *context,
+                                              const dp_conv *conv, const void *gradient,
+                                              int64_t before_out[DP_WINDOW_DIMS]);
+
+#endif

@@ -1,0 +1,185 @@
+/* What all datasets and iterators share; see dataset_internal.h. */
+#include "kernels/dataset_internal.h"
+
+#include <string.h>
+
+/* ---- Datasets ---- */
+void *dp_dataset_create(const dp_dataset_ops *ops, size_t size, dp_dataset *input) {
+  dp_dataset *dataset = dp_calloc(1, size);
+  dp_refcount_init(&dataset->references);
+  dataset->ops = ops;
+  if (input) {
+    dataset->input = dp_dataset_retain(input);
+    dp_dataset_set_components(dataset, input->component_count, input->dtypes, input->shapes);
+  }
+  return dataset;
+}
+
+dp_dataset *dp_dataset_retain(dp_dataset *dataset) {
+  dp_refcount_retain(&dataset->references);
+  return dataset;
+}
+
+void dp_dataset_release(dp_dataset *dataset) {
+  while (dataset && dp_refcount_release(&dataset->references)) { /* a chain, without recursion */
+    dp_dataset *input = dataset->input;
+    if (dataset->ops->destroy)
+      dataset->ops->destroy(dataset);
+    dp_free(dataset->dtypes);
+    dp_free(dataset->shapes);
+    dp_free(dataset);
+    dataset = input;
+  }
+}
+
+void dp_dataset_set_components(dp_dataset *dataset, int32_t count, const dp_dtype *dtypes,
+                               const dp_partial_shape *shapes) {
+  dp_free(dataset->dtypes);
+  dp_free(dataset->shapes);
+  dataset->component_count = count;
+  dataset->dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)count + 1);
+  dataset->shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)count + 1);
+  if (count > 0) {
+    memcpy(dataset->dtypes, dtypes, (size_t)count * sizeof *dtypes);
+    memcpy(dataset->shapes, shapes, (size_t)count * sizeof *shapes);
+  }
+}
+
+dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node) {
+  const dp_attr *types, *shapes;
+  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_types", DP_ATTR_LIST_TYPE, &types));
+  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_shapes", DP_ATTR_LIST_SHAPE, &shapes));
+  if (types->count != shapes->count)
+    return DP_INVALID("`output_types` and `output_shapes` must be the same length. Got %d vs. %d",
+                      types->count, shapes->count);
+  dp_dtype *dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)types->count + 1);
+  for (int32_t i = 0; i < types->count; ++i)
+    dtypes[i] = (dp_dtype)types->types[i];
+  dp_dataset_set_components(dataset, types->count, dtypes, shapes->shapes);
+  dp_free(dtypes);
+  return NULL;
+}
+
+int64_t dp_dataset_cardinality(dp_dataset *dataset) {
+  return dataset->ops->cardinality ? dataset->ops->cardinality(dataset) : DP_CARDINALITY_UNKNOWN;
+}
+
+/* ---- Between ops ---- */
+static void variant_destroy(void *object) {
+  dp_dataset_release(object);
+}
+
+static const dp_variant_ops dataset_variant = {
+    .type_name = "tensorflow::DatasetVariantWrapper",
+    .destroy = variant_destroy,
+};
+
+dp_status *dp_dataset_of_tensor(const dp_tensor *tensor, dp_dataset **dataset_out) {
+  if (tensor->dtype != DP_VARIANT || tensor->shape.rank != 0)
+    return DP_INVALID("Dataset tensor must be a scalar of dtype DT_VARIANT.");
+  dp_variant *variant = dp_tensor_variants(tensor)[0];
+  if (!variant || variant->ops != &dataset_variant)
+    return DP_INVALID("Tensor must be a Dataset object.");
+  *dataset_out = variant->object;
+  return NULL;
+}
+
+dp_status *dp_dataset_input(dp_op_context *context, int32_t slot, dp_dataset **dataset_out) {
+  return dp_dataset_of_tensor(dp_op_input(context, slot), dataset_out);
+}
+
+dp_status *dp_dataset_to_tensor(dp_dataset *dataset, dp_tensor *tensor_out) {
+  dp_shape shape = dp_shape_scalar();
+  dp_status *status = dp_tensor_create(DP_VARIANT, &shape, tensor_out);
+  if (status) {
+    dp_dataset_release(dataset);
+    return status;
+  }
+  dp_tensor_variants(tensor_out)[0] = dp_variant_create(&dataset_variant, dataset);
+  return NULL;
+}
+
+dp_status *dp_dataset_output(dp_op_context *context, int32_t output, dp_dataset *dataset) {
+  dp_tensor tensor;
+  DP_RETURN_IF_ERROR(dp_dataset_to_tensor(dataset, &tensor));
+  dp_op_set_output(context, output, &tensor);
+  return NULL;
+}
+
+dp_status *dp_dataset_scalar(dp_op_context *context, int32_t slot, const char *name,
+                             int64_t *value_out) {
+  const dp_tensor *tensor = dp_op_input(context, slot);
+  if (tensor->shape.rank != 0)
+    return DP_INVALID("%s must be a scalar", name);
+  *value_out = dp_tensor_int_at(tensor, 0);
+  return NULL;
+}
+
+dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *name,
+                           bool *value_out) {
+  int64_t value;
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, name, &value));
+  *value_out = value != 0;
+  return NULL;
+}
+
+/* ---- Iterators ---- */
+void *dp_iterator_create(const dp_iterator_ops *ops, size_t size) {
+  dp_iterator *iterator = dp_calloc(1, size);
+  iterator->ops = ops;
+  return iterator;
+}
+
+dp_iterator *dp_dataset_iterate(dp_dataset *dataset) {
+  dp_iterator *iterator = dataset->ops->iterate(dataset);
+  if (!iterator->dataset)
+    iterator->dataset = dp_dataset_retain(dataset);
+  return iterator;
+}
+
+void dp_iterator_destroy(dp_iterator *iterator) {
+  if (!iterator)
+    return;
+  if (iterator->ops->destroy)
+    iterator->ops->destroy(iterator);
+  dp_iterator_destroy(iterator->input);
+  dp_dataset_release(iterator->dataset);
+  dp_free(iterator);
+}
+
+dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
+                            bool *more_out) {
+  *more_out = false;
+  dp_status *status = dp_cancel_status(walk->cancel);
+  if (!status)
+    status = iterator->ops->next(iterator, walk, element, more_out);
+  if (status || !*more_out)
+    dp_element_clear(element, iterator->dataset->component_count);
+  if (status)
+    *more_out = false;
+  return status;
+}
+
+dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
+                                  bool *more_out) {
+  if (!iterator->input)
+    iterator->input = dp_dataset_iterate(iterator->dataset->input);
+  return dp_iterator_next(iterator->input, walk, element, more_out);
+}
+
+/* ---- Elements ---- */
+dp_tensor *dp_element_create(int32_t count) {
+  return DP_NEW_ARRAY(dp_tensor, (size_t)count + 1);
+}
+
+void dp_element_clear(dp_tensor *element, int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    dp_tensor_deinit(&element[i]);
+}
+
+void dp_element_destroy(dp_tensor *element, int32_t count) {
+  if (!element)
+    return;
+  dp_element_clear(element, count);
+  dp_free(element);
+}

@@ -1,0 +1,150 @@
+/* Datasets and iterators.
+ *
+ * A dataset is an immutable recipe: where elements come from and what is done to them; ops make one
+ * from others and pass it on as a variant. An iterator is one walk through it. An element is a
+ * tuple of tensors, as many as the dataset has components.
+ *
+ * Walking may wait: for files, for functions of the user's (map), for another thread (prefetch). So
+ * no walk runs on a thread of the pools: whoever walks does it on a thread of dp_dataset_run, of
+ * which there are as many as needed. An iterator has one walker at a time; all waits watch the
+ * cancel scope of the walk. */
+#ifndef DP_KERNELS_DATASET_INTERNAL_H
+#define DP_KERNELS_DATASET_INTERNAL_H
+
+#include <pthread.h>
+#include "base/memory.h"
+#include "kernels/support_internal.h"
+#include "runtime/function.h"
+
+typedef struct dp_dataset dp_dataset;
+typedef struct dp_iterator dp_iterator;
+
+/* What a walk needs from outside. */
+typedef struct dp_walk {
+  dp_cancel *cancel; /* may be NULL */
+} dp_walk;
+
+typedef struct dp_dataset_ops {
+  const char *name; /* "Range" */
+  /* A new iterator, at the beginning; `dataset` is retained in it by dp_dataset_iterate. */
+  dp_iterator *(*iterate)(dp_dataset *dataset);
+  /* Number of elements, or one of the below; may be NULL for unknown. */
+  int64_t (*cardinality)(dp_dataset *dataset);
+  void (*destroy)(dp_dataset *dataset); /* what the kind added; may be NULL */
+} dp_dataset_ops;
+#define DP_CARDINALITY_INFINITE (-1)
+#define DP_CARDINALITY_UNKNOWN (-2)
+
+struct dp_dataset {
+  dp_refcount references;
+  const dp_dataset_ops *ops;
+  int32_t component_count;
+  dp_dtype *dtypes;
+  dp_partial_shape *shapes;
+  dp_dataset *input; /* retained; NULL for sources */
+};
+
+typedef struct dp_iterator_ops {
+  /* The next element into `element` (component_count unset tensors), or *more_out false. After an
+   * error, and after the end, it may be asked again. */
+  dp_status *(*next)(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
+                     bool *more_out);
+  void (*destroy)(dp_iterator *iterator); /* what the kind added; may be NULL */
+} dp_iterator_ops;
+
+struct dp_iterator {
+  const dp_iterator_ops *ops;
+  dp_dataset *dataset; /* retained */
+  dp_iterator
+      *input; /* over the dataset's input; owned; NULL before the first use or for sources */
+};
+
+/* ---- Datasets ---- */
+/* A zeroed dataset of `size` bytes (a struct that begins with dp_dataset) with the components of
+ * `input`, which is retained; or without components when `input` is NULL. */
+void *dp_dataset_create(const dp_dataset_ops *ops, size_t size, dp_dataset *input);
+dp_dataset *dp_dataset_retain(dp_dataset *dataset);
+void dp_dataset_release(dp_dataset *dataset); /* accepts NULL */
+/* Replaces the components by copies of these. */
+void dp_dataset_set_components(dp_dataset *dataset, int32_t count, const dp_dtype *dtypes,
+                               const dp_partial_shape *shapes);
+/* From the node's lists output_types and output_shapes. */
+DP_MUST_USE dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node);
+int64_t dp_dataset_cardinality(dp_dataset *dataset);
+
+/* ---- Between ops ---- */
+/* The dataset in input `slot`, borrowed. */
+DP_MUST_USE dp_status *dp_dataset_input(dp_op_context *context, int32_t slot,
+                                        dp_dataset **dataset_out);
+/* The dataset in a variant tensor, borrowed. */
+DP_MUST_USE dp_status *dp_dataset_of_tensor(const dp_tensor *tensor, dp_dataset **dataset_out);
+/* Consumes `dataset`. */
+DP_MUST_USE dp_status *dp_dataset_output(dp_op_context *context, int32_t output,
+                                         dp_dataset *dataset);
+DP_MUST_USE dp_status *dp_dataset_to_tensor(dp_dataset *dataset, dp_tensor *tensor_out);
+/* A scalar input: "<name> must be a scalar". */
+DP_MUST_USE dp_status *dp_dataset_scalar(dp_op_context *context, int32_t slot, const char *name,
+                                         int64_t *value_out);
+DP_MUST_USE dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *name,
+                                       bool *value_out);
+
+/* ---- Iterators ---- */
+/* A zeroed iterator of `size` bytes. */
+void *dp_iterator_create(const dp_iterator_ops *ops, size_t size);
+dp_iterator *dp_dataset_iterate(dp_dataset *dataset);
+void dp_iterator_destroy(dp_iterator *iterator); /* accepts NULL */
+/* On success with *more_out, the caller owns the tensors of `element`; else they are unset. */
+DP_MUST_USE dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk,
+                                        dp_tensor *element, bool *more_out);
+/* The same on the iterator's input, which is made first if need be. */
+DP_MUST_USE dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk,
+                                              dp_tensor *element, bool *more_out);
+
+/* ---- Elements ---- */
+dp_tensor *dp_element_create(int32_t count); /* unset tensors */
+void dp_element_clear(dp_tensor *element, int32_t count);
+void dp_element_destroy(dp_tensor *element, int32_t count); /* clears and frees; accepts NULL */
+
+/* ---- Threads ---- */
+/* Runs fn(arg) on a thread of its own, soon. */
+void dp_dataset_run(dp_task_fn fn, void *arg);
+/* Waits on `changed` a while, or less: the caller looks again at what it waits for, and at the
+ * cancel scope, whose reason this returns. */
+DP_MUST_USE dp_status *dp_dataset_wait(pthread_cond_t *changed, pthread_mutex_t *mutex,
+                                       const dp_walk *walk);
+
+/* ---- Functions of the user's ---- */
+typedef struct dp_captured {
+  dp_function_runtime *functions; /* retained */
+  dp_function_instance *instance;
+  dp_device *device; /* retained */
+  dp_tensor *captures;
+  int32_t capture_count;
+} dp_captured;
+
+/* The function in attribute `attr` with the inputs [begin, end) of the context bound behind its
+ * other arguments. */
+DP_MUST_USE dp_status *dp_captured_init(dp_captured *captured, dp_op_context *context,
+                                        const char *attr, const char *arguments);
+void dp_captured_deinit(dp_captured *captured);
+/* Calls it with `element` (left to the caller) before the captured ones; `done` as for
+ * dp_function_call. `cancel` may be NULL. */
+void dp_captured_call(const dp_captured *captured, dp_cancel *cancel, const dp_tensor *element,
+                      int32_t count, dp_function_done_fn done, void *arg);
+/* Calls and waits. *results_out has result_count tensors and is the caller's
+ * (dp_element_destroy). Not from within a kernel. */
+DP_MUST_USE dp_status *dp_captured_call_wait(const dp_captured *captured, const dp_walk *walk,
+                                             const dp_tensor *element, int32_t count,
+                                             dp_tensor **results_out, int32_t *result_count_out);
+
+/* ---- Made by hand, for kernels that build on other kinds ---- */
+/* `iterator` as the input of a walker of its own that runs ahead by `buffer` elements; consumes the
+ * iterator. */
+dp_iterator *dp_iterator_prefetch(dp_iterator *iterator, int64_t buffer);
+/* Stacks `count` elements to one with a dimension more in each component. */
+DP_MUST_USE dp_status *dp_elements_stack(dp_dataset *dataset, dp_tensor *const *elements,
+                                         int64_t count, dp_tensor *element_out);
+/* Batches of `input`; consumes nothing. */
+dp_dataset *dp_dataset_batch(dp_dataset *input, int64_t size, bool drop_remainder);
+
+#endif

@@ -1,0 +1,437 @@
+/* Datasets that call a function of the user's for each element: Map, Filter, TakeWhile, Scan, and
+ * those whose function gives a dataset, FlatMap and Interleave. An OUT_OF_RANGE from a function
+ * ends the sequence only where TensorFlow lets it (preserve_cardinality is off). */
+#include <string.h>
+#include "kernels/dataset_internal.h"
+#include "kernels/families_internal.h"
+#include "kernels/function_internal.h"
+
+typedef struct map_dataset {
+  dp_dataset base;
+  dp_captured function;
+  bool preserve_cardinality;
+  /* Interleave */
+  int64_t cycle_length, block_length;
+  int64_t prefetch; /* elements that each inner walk runs ahead; 0: it does not */
+  /* Scan */
+  dp_tensor *initial;
+  int32_t state_count;
+} map_dataset;
+
+static void map_destroy(dp_dataset *base) {
+  map_dataset *dataset = (map_dataset *)base;
+  dp_captured_deinit(&dataset->function);
+  dp_element_destroy(dataset->initial, dataset->state_count);
+}
+
+/* ---- Map ---- */
+static dp_status *check_results(const dp_dataset *dataset, int32_t count) {
+  if (count != dataset->component_count)
+    return DP_INVALID("the function gave %d results for %d components", count,
+                      dataset->component_count);
+  return NULL;
+}
+
+static dp_status *map_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                           bool *more_out) {
+  map_dataset *dataset = (map_dataset *)base->dataset;
+  int32_t input_count = base->dataset->input->component_count;
+  dp_tensor *input = dp_element_create(input_count), *results = NULL;
+  int32_t count = 0;
+  bool more;
+  dp_status *status = dp_iterator_next_input(base, walk, input, &more);
+  if (!status && more) {
+    status = dp_captured_call_wait(&dataset->function, walk, input, input_count, &results, &count);
+    if (dp_status_code(status) == DP_OUT_OF_RANGE) {
+      if (dataset->preserve_cardinality) {
+        dp_status *changed = DP_INVALID("Function invocation produced OutOfRangeError: %s",
+                                        dp_status_message(status));
+        dp_status_release(status);
+        status = changed;
+      } else {
+        dp_status_release(status);
+        status = NULL;
+        more = false;
+      }
+    }
+    if (!status && more)
+      status = check_results(base->dataset, count);
+    for (int32_t i = 0; !status && more && i < count; ++i)
+      element[i] = dp_tensor_take(&results[i]);
+    *more_out = more;
+  }
+  dp_element_destroy(results, count);
+  dp_element_destroy(input, input_count);
+  return status;
+}
+
+static const dp_iterator_ops map_iterator_ops = {map_next, NULL};
+
+static dp_iterator *map_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&map_iterator_ops, sizeof(dp_iterator));
+}
+
+static int64_t map_cardinality(dp_dataset *dataset) {
+  return ((map_dataset *)dataset)->preserve_cardinality ? dp_dataset_cardinality(dataset->input)
+                                                        : DP_CARDINALITY_UNKNOWN;
+}
+
+static const dp_dataset_ops map_ops = {"Map", map_iterate, map_cardinality, map_destroy};
+
+/* ---- Filter, TakeWhile ---- */
+/* Whether the predicate holds for the element. */
+static dp_status *holds(const map_dataset *dataset, const dp_walk *walk, const dp_tensor *element,
+                        bool *holds_out) {
+  dp_tensor *results;
+  int32_t count;
+  DP_RETURN_IF_ERROR(dp_captured_call_wait(&dataset->function, walk, element,
+                                           dataset->base.component_count, &results, &count));
+  dp_status *status = NULL;
+  if (count != 1 || results[0].dtype != DP_BOOL || results[0].shape.elements != 1)
+    status = DP_INVALID("Filter predicate `f` must return a scalar bool.");
+  else
+    *holds_out = *(const bool *)results[0].data;
+  dp_element_destroy(results, count);
+  return status;
+}
+
+static dp_status *filter_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                              bool *more_out) {
+  for (;;) {
+    bool is_wanted = false;
+    DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+    if (!*more_out)
+      return NULL;
+    DP_RETURN_IF_ERROR(holds((map_dataset *)base->dataset, walk, element, &is_wanted));
+    if (is_wanted)
+      return NULL;
+    dp_element_clear(element, base->dataset->component_count);
+  }
+}
+
+static const dp_iterator_ops filter_iterator_ops = {filter_next, NULL};
+
+static dp_iterator *filter_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&filter_iterator_ops, sizeof(dp_iterator));
+}
+
+static const dp_dataset_ops filter_ops = {"Filter", filter_iterate, NULL, map_destroy};
+
+typedef struct while_iterator {
+  dp_iterator base;
+  bool ended;
+} while_iterator;
+
+static dp_status *while_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                             bool *more_out) {
+  while_iterator *iterator = (while_iterator *)base;
+  if (iterator->ended)
+    return NULL;
+  bool goes_on = false;
+  DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+  if (*more_out)
+    DP_RETURN_IF_ERROR(holds((map_dataset *)base->dataset, walk, element, &goes_on));
+  *more_out = *more_out && goes_on;
+  iterator->ended = !*more_out;
+  return NULL;
+}
+
+static const dp_iterator_ops while_iterator_ops = {while_next, NULL};
+
+static dp_iterator *while_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&while_iterator_ops, sizeof(while_iterator));
+}
+
+static const dp_dataset_ops while_ops = {"TakeWhile", while_iterate, NULL, map_destroy};
+
+/* ---- Scan: the function gives the next state and the element ---- */
+typedef struct scan_iterator {
+  dp_iterator base;
+  dp_tensor *state;
+} scan_iterator;
+
+static dp_status *scan_call(scan_iterator *iterator, const dp_walk *walk, const dp_tensor *input,
+                            dp_tensor *element) {
+  map_dataset *dataset = (map_dataset *)iterator->base.dataset;
+  int32_t states = dataset->state_count, inputs = dataset->base.input->component_count;
+  dp_tensor *arguments = dp_element_create(states + inputs), *results;
+  int32_t count;
+  memcpy(arguments, iterator->state, (size_t)states * sizeof(dp_tensor));
+  memcpy(arguments + states, input, (size_t)inputs * sizeof(dp_tensor));
+  dp_status *status =
+      dp_captured_call_wait(&dataset->function, walk, arguments, states + inputs, &results, &count);
+  dp_free(arguments);
+  DP_RETURN_IF_ERROR(status);
+  status = count == states + dataset->base.component_count
+               ? NULL
+               : DP_INVALID("the function of a scan gave %d results", count);
+  for (int32_t i = 0; !status && i < states; ++i) {
+    dp_tensor_deinit(&iterator->state[i]);
+    iterator->state[i] = dp_tensor_take(&results[i]);
+  }
+  for (int32_t i = states; !status && i < count; ++i)
+    element[i - states] = dp_tensor_take(&results[i]);
+  dp_element_destroy(results, count);
+  return status;
+}
+
+static dp_status *scan_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                            bool *more_out) {
+  scan_iterator *iterator = (scan_iterator *)base;
+  map_dataset *dataset = (map_dataset *)base->dataset;
+  if (!iterator->state) {
+    iterator->state = dp_element_create(dataset->state_count);
+    for (int32_t i = 0; i < dataset->state_count; ++i)
+      iterator->state[i] = dp_tensor_copy(&dataset->initial[i]);
+  }
+  int32_t inputs = base->dataset->input->component_count;
+  dp_tensor *input = dp_element_create(inputs);
+  dp_status *status = dp_iterator_next_input(base, walk, input, more_out);
+  if (!status && *more_out)
+    status = scan_call(iterator, walk, input, element);
+  if (dp_status_code(status) == DP_OUT_OF_RANGE && !dataset->preserve_cardinality) {
+    dp_status_release(status);
+    status = NULL;
+    *more_out = false;
+  }
+  dp_element_destroy(input, inputs);
+  return status;
+}
+
+static void scan_iterator_destroy(dp_iterator *base) {
+  dp_element_destroy(((scan_iterator *)base)->state, ((map_dataset *)base->dataset)->state_count);
+}
+
+static const dp_iterator_ops scan_iterator_ops = {scan_next, scan_iterator_destroy};
+
+static dp_iterator *scan_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&scan_iterator_ops, sizeof(scan_iterator));
+}
+
+static const dp_dataset_ops scan_ops = {"Scan", scan_iterate, map_cardinality, map_destroy};
+
+/* ---- FlatMap and Interleave: `cycle_length` inner datasets in turn, `block_length` elements of
+ * each. FlatMap is a cycle of one. ---- */
+typedef struct interleave_iterator {
+  dp_iterator base;
+  dp_iterator **inner; /* cycle_length; NULL where none is open */
+  int64_t at;          /* whose turn it is */
+  int64_t block;       /* how many of its elements were given */
+  int64_t open;
+  bool input_ended;
+} interleave_iterator;
+
+/* The dataset that the function makes of an element, as an iterator. */
+static dp_status *open_inner(dp_iterator *base, const dp_walk *walk, const dp_tensor *element,
+                             dp_iterator **inner_out) {
+  map_dataset *dataset = (map_dataset *)base->dataset;
+  dp_tensor *results;
+  int32_t count;
+  DP_RETURN_IF_ERROR(dp_captured_call_wait(
+      &dataset->function, walk, element, base->dataset->input->component_count, &results, &count));
+  dp_dataset *inner = NULL;
+  dp_status *status = NULL;
+  if (count != 1 || results[0].dtype != DP_VARIANT || results[0].shape.rank != 0)
+    status = DP_INVALID("Function must return a single scalar of dtype DT_VARIANT.");
+  if (!status)
+    status = dp_dataset_of_tensor(&results[0], &inner);
+  if (!status)
+    status = check_results(base->dataset, inner->component_count);
+  if (!status) {
+    *inner_out = dp_dataset_iterate(inner);
+    if (dataset->prefetch > 0)
+      *inner_out = dp_iterator_prefetch(*inner_out, dataset->prefetch);
+  }
+  dp_element_destroy(results, count);
+  return status;
+}
+
+/* Opens an inner dataset for the current turn from the next element of the input. */
+static dp_status *fill_slot(interleave_iterator *iterator, const dp_walk *walk) {
+  dp_iterator *base = &iterator->base;
+  int32_t inputs = base->dataset->input->component_count;
+  dp_tensor *element = dp_element_create(inputs);
+  bool more;
+  dp_status *status = dp_iterator_next_input(base, walk, element, &more);
+  if (!status && !more)
+    iterator->input_ended = true;
+  if (!status && more) {
+    status = open_inner(base, walk, element, &iterator->inner[iterator->at]);
+    if (!status)
+      ++iterator->open;
+  }
+  dp_element_destroy(element, inputs);
+  return status;
+}
+
+static void next_turn(interleave_iterator *iterator, int64_t cycle) {
+  iterator->block = 0;
+  iterator->at = (iterator->at + 1) % cycle;
+}
+
+static dp_status *interleave_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                                  bool *more_out) {
+  interleave_iterator *iterator = (interleave_iterator *)base;
+  map_dataset *dataset = (map_dataset *)base->dataset;
+  if (!iterator->inner)
+    iterator->inner = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->cycle_length + 1);
+  while (!iterator->input_ended || iterator->open > 0) {
+    dp_iterator **slot = &iterator->inner[iterator->at];
+    if (!*slot && !iterator->input_ended)
+      DP_RETURN_IF_ERROR(fill_slot(iterator, walk));
+    if (!*slot) {
+      next_turn(iterator, dataset->cycle_length);
+      continue;
+    }
+    DP_RETURN_IF_ERROR(dp_iterator_next(*slot, walk, element, more_out));
+    if (*more_out) {
+      if (++iterator->block == dataset->block_length)
+        next_turn(iterator, dataset->cycle_length);
+      return NULL;
+    }
+    dp_iterator_destroy(*slot);
+    *slot = NULL;
+    --iterator->open;
+    next_turn(iterator, dataset->cycle_length);
+  }
+  return NULL;
+}
+
+static void interleave_iterator_destroy(dp_iterator *base) {
+  interleave_iterator *iterator = (interleave_iterator *)base;
+  for (int64_t i = 0; iterator->inner && i < ((map_dataset *)base->dataset)->cycle_length; ++i)
+    dp_iterator_destroy(iterator->inner[i]);
+  dp_free(iterator->inner);
+}
+
+static const dp_iterator_ops interleave_iterator_ops = {interleave_next,
+                                                        interleave_iterator_destroy};
+
+static dp_iterator *interleave_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&interleave_iterator_ops, sizeof(interleave_iterator));
+}
+
+static const dp_dataset_ops interleave_ops = {"Interleave", interleave_iterate, NULL, map_destroy};
+
+/* ---- Kernels ---- */
+static dp_status *make_mapped(dp_op_context *context, const dp_dataset_ops *ops, const char *attr,
+                              map_dataset **dataset_out) {
+  dp_dataset *input;
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
+  map_dataset *dataset = dp_dataset_create(ops, sizeof(map_dataset), input);
+  dp_status *status = dp_captured_init(&dataset->function, context, attr, "other_arguments");
+  if (!status)
+    status = dp_dataset_components_from_node(&dataset->base, context->node);
+  if (!status && dp_node_attr(context->node, "preserve_cardinality"))
+    status =
+        dp_node_get_bool(context->node, "preserve_cardinality", &dataset->preserve_cardinality);
+  if (status) {
+    dp_dataset_release(&dataset->base);
+    return status;
+  }
+  *dataset_out = dataset;
+  return NULL;
+}
+
+static dp_status *map_compute(dp_op_context *context, void *state) {
+  map_dataset *dataset;
+  DP_RETURN_IF_ERROR(make_mapped(context, &map_ops, "f", &dataset));
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *filter_compute(dp_op_context *context, void *state) {
+  map_dataset *dataset;
+  DP_RETURN_IF_ERROR(make_mapped(context, &filter_ops, "predicate", &dataset));
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *while_compute(dp_op_context *context, void *state) {
+  map_dataset *dataset;
+  DP_RETURN_IF_ERROR(make_mapped(context, &while_ops, "predicate", &dataset));
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *scan_compute(dp_op_context *context, void *state) {
+  map_dataset *dataset;
+  int32_t begin, end;
+  DP_RETURN_IF_ERROR(dp_node_input_range(context->node, "initial_state", &begin, &end));
+  DP_RETURN_IF_ERROR(make_mapped(context, &scan_ops, "f", &dataset));
+  dataset->state_count = end - begin;
+  dataset->initial = dp_element_create(end - begin);
+  for (int32_t i = begin; i < end; ++i)
+    dataset->initial[i - begin] = dp_tensor_copy(dp_op_input(context, i));
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *flat_map_compute(dp_op_context *context, void *state) {
+  map_dataset *dataset;
+  DP_RETURN_IF_ERROR(make_mapped(context, &interleave_ops, "f", &dataset));
+  dataset->cycle_length = 1;
+  dataset->block_length = INT64_MAX;
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+#define MAX_CYCLE (1 << 20)
+#define AUTOTUNE (-1)
+
+/* The numbers behind the captured arguments; `is_parallel` lets inner walks run ahead. */
+static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
+  int32_t begin, slot;
+  int64_t cycle, block;
+  DP_RETURN_IF_ERROR(dp_node_input_range(context->node, "cycle_length", &slot, &begin));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, "cycle_length", &cycle));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot + 1, "block_length", &block));
+  if (cycle == AUTOTUNE)
+    cycle = is_parallel ? dp_core_count() : 1;
+  if (cycle <= 0)
+    return DP_INVALID("`cycle_length` must be > 0");
+  if (cycle > MAX_CYCLE)
+    return DP_INVALID("`cycle_length` must be at most %d", MAX_CYCLE);
+  if (block <= 0)
+    return DP_INVALID("`block_length` must be > 0");
+  dp_status *absent = dp_node_input_range(context->node, "num_parallel_calls", &slot, &begin);
+  if (!absent) {
+    int64_t calls;
+    DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, "num_parallel_calls", &calls));
+    if (calls <= 0 && calls != AUTOTUNE)
+      return DP_INVALID("num_parallel_calls must be greater than zero.");
+    if (calls > cycle)
+      return DP_INVALID("num_parallel_calls must less than or equal to cycle_length.");
+  }
+  dp_status_release(absent);
+  map_dataset *dataset;
+  DP_RETURN_IF_ERROR(make_mapped(context, &interleave_ops, "f", &dataset));
+  dataset->cycle_length = cycle;
+  dataset->block_length = block;
+  dataset->prefetch = is_parallel ? (block < 16 ? block : 16) : 0;
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *interleave_compute(dp_op_context *context, void *state) {
+  return make_interleaved(context, false);
+}
+
+static dp_status *parallel_interleave_compute(dp_op_context *context, void *state) {
+  return make_interleaved(context, true);
+}
+
+#define ROW(name, body)                                                                            \
+  { .op = name, .flags = DP_KERNEL_CHEAP, .compute = body }
+static const dp_kernel rows[] = {
+    ROW("MapDataset", map_compute),
+    ROW("ExperimentalMapDataset", map_compute),
+    ROW("FilterDataset", filter_compute),
+    ROW("TakeWhileDataset", while_compute),
+    ROW("ExperimentalTakeWhileDataset", while_compute),
+    ROW("ScanDataset", scan_compute),
+    ROW("ExperimentalScanDataset", scan_compute),
+    ROW("FlatMapDataset", flat_map_compute),
+    ROW("InterleaveDataset", interleave_compute),
+    ROW("ParallelInterleaveDatasetV2", parallel_interleave_compute),
+    ROW("ParallelInterleaveDatasetV3", parallel_interleave_compute),
+    ROW("ParallelInterleaveDatasetV4", parallel_interleave_compute),
+    ROW("LegacyParallelInterleaveDatasetV2", parallel_interleave_compute),
+    ROW("ParallelInterleaveDataset", parallel_interleave_compute),
+    ROW("ExperimentalParallelInterleaveDataset", parallel_interleave_compute),
+};
+DP_KERNEL_FAMILY(dataset_map, rows);

@@ -1,0 +1,404 @@
+/* Datasets that choose among the elements of others: Take, Skip, Repeat, Shard, Concatenate, Zip,
+ * and those that only pass them on (they tell TensorFlow's own optimizer something). */
+#include <string.h>
+#include "kernels/dataset_internal.h"
+#include "kernels/families_internal.h"
+
+/* One number, whose meaning the kind knows. */
+typedef struct count_dataset {
+  dp_dataset base;
+  int64_t count, index;
+} count_dataset;
+
+typedef struct count_iterator {
+  dp_iterator base;
+  int64_t position;
+  bool is_past;
+} count_iterator;
+
+static int64_t count_of(const dp_iterator *iterator) {
+  return ((const count_dataset *)iterator->dataset)->count;
+}
+
+/* ---- Take ---- */
+static dp_status *take_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                            bool *more_out) {
+  count_iterator *iterator = (count_iterator *)base;
+  int64_t count = count_of(base);
+  if (iterator->is_past || (count >= 0 && iterator->position >= count))
+    return NULL;
+  DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+  ++iterator->position;
+  iterator->is_past = !*more_out;
+  return NULL;
+}
+
+static const dp_iterator_ops take_iterator_ops = {take_next, NULL};
+
+static dp_iterator *take_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&take_iterator_ops, sizeof(count_iterator));
+}
+
+static int64_t take_cardinality(dp_dataset *dataset) {
+  int64_t input = dp_dataset_cardinality(dataset->input), count = ((count_dataset *)dataset)->count;
+  if (input == DP_CARDINALITY_UNKNOWN)
+    return input;
+  if (input == DP_CARDINALITY_INFINITE)
+    return count < 0 ? input : count;
+  return count < 0 || input < count ? input : count;
+}
+
+static const dp_dataset_ops take_ops = {"Take", take_iterate, take_cardinality, NULL};
+
+/* ---- Skip ---- */
+static dp_status *skip_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                            bool *more_out) {
+  count_iterator *iterator = (count_iterator *)base;
+  int64_t count = count_of(base);
+  if (count < 0) /* nothing is left */
+    return NULL;
+  while (iterator->position < count) {
+    DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+    if (!*more_out)
+      return NULL;
+    dp_element_clear(element, base->dataset->component_count);
+    ++iterator->position;
+  }
+  return dp_iterator_next_input(base, walk, element, more_out);
+}
+
+static const dp_iterator_ops skip_iterator_ops = {skip_next, NULL};
+
+static dp_iterator *skip_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&skip_iterator_ops, sizeof(count_iterator));
+}
+
+static int64_t skip_cardinality(dp_dataset *dataset) {
+  int64_t input = dp_dataset_cardinality(dataset->input), count = ((count_dataset *)dataset)->count;
+  if (input < 0)
+    return input;
+  return count < 0 || input < count ? 0 : input - count;
+}
+
+static const dp_dataset_ops skip_ops = {"Skip", skip_iterate, skip_cardinality, NULL};
+
+/* ---- Repeat ---- */
+static dp_status *repeat_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                              bool *more_out) {
+  count_iterator *iterator = (count_iterator *)base;
+  int64_t count = count_of(base);
+  while (count < 0 || iterator->position < count) {
+    bool is_first = !base->input;
+    DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+    if (*more_out)
+      return NULL;
+    dp_iterator_destroy(base->input);
+    base->input = NULL;
+    ++iterator->position;
+    if (is_first && count < 0) /* an empty input for ever */
+      return NULL;
+  }
+  return NULL;
+}
+
+static const dp_iterator_ops repeat_iterator_ops = {repeat_next, NULL};
+
+static dp_iterator *repeat_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&repeat_iterator_ops, sizeof(count_iterator));
+}
+
+static int64_t repeat_cardinality(dp_dataset *dataset) {
+  int64_t input = dp_dataset_cardinality(dataset->input), count = ((count_dataset *)dataset)->count;
+  if (count < 0)
+    return input == 0 ? 0 : DP_CARDINALITY_INFINITE;
+  if (count == 0)
+    return 0;
+  int64_t product;
+  return input < 0                                        ? input
+         : __builtin_mul_overflow(input, count, &product) ? DP_CARDINALITY_UNKNOWN
+                                                          : product;
+}
+
+static const dp_dataset_ops repeat_ops = {"Repeat", repeat_iterate, repeat_cardinality, NULL};
+
+/* ---- Shard ---- */
+static dp_status *shard_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                             bool *more_out) {
+  count_iterator *iterator = (count_iterator *)base;
+  const count_dataset *dataset = (const count_dataset *)base->dataset;
+  for (;;) {
+    DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+    if (!*more_out || iterator->position++ % dataset->count == dataset->index)
+      return NULL;
+    dp_element_clear(element, base->dataset->component_count);
+  }
+}
+
+static const dp_iterator_ops shard_iterator_ops = {shard_next, NULL};
+
+static dp_iterator *shard_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&shard_iterator_ops, sizeof(count_iterator));
+}
+
+static int64_t shard_cardinality(dp_dataset *dataset) {
+  int64_t input = dp_dataset_cardinality(dataset->input);
+  const count_dataset *shard = (const count_dataset *)dataset;
+  return input < 0 ? input : input / shard->count + (shard->index < input % shard->count);
+}
+
+static const dp_dataset_ops shard_ops = {"Shard", shard_iterate, shard_cardinality, NULL};
+
+/* ---- Concatenate ---- */
+typedef struct pair_dataset {
+  dp_dataset base;
+  dp_dataset *second;
+} pair_dataset;
+
+typedef struct pair_iterator {
+  dp_iterator base;
+  dp_iterator *second;
+  bool first_ended;
+} pair_iterator;
+
+static dp_status *concatenate_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                                   bool *more_out) {
+  pair_iterator *iterator = (pair_iterator *)base;
+  if (!iterator->first_ended) {
+    DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
+    if (*more_out)
+      return NULL;
+    iterator->first_ended = true;
+  }
+  if (!iterator->second)
+    iterator->second = dp_dataset_iterate(((pair_dataset *)base->dataset)->second);
+  return dp_iterator_next(iterator->second, walk, element, more_out);
+}
+
+static void concatenate_iterator_destroy(dp_iterator *base) {
+  dp_iterator_destroy(((pair_iterator *)base)->second);
+}
+
+static const dp_iterator_ops concatenate_iterator_ops = {concatenate_next,
+                                                         concatenate_iterator_destroy};
+
+static dp_iterator *concatenate_iterate(dp_dataset *dataset) {
+  return dp_iterator_create(&concatenate_iterator_ops, sizeof(pair_iterator));
+}
+
+static int64_t concatenate_cardinality(dp_dataset *dataset) {
+  int64_t first = dp_dataset_cardinality(dataset->input);
+  int64_t second = dp_dataset_cardinality(((pair_dataset *)dataset)->second);
+  if (first == DP_CARDINALITY_INFINITE || second == DP_CARDINALITY_INFINITE)
+    return DP_CARDINALITY_INFINITE;
+  return first < 0 || second < 0 ? DP_CARDINALITY_UNKNOWN : first + second;
+}
+
+static void concatenate_destroy(dp_dataset *dataset) {
+  dp_dataset_release(((pair_dataset *)dataset)->second);
+}
+
+static const dp_dataset_ops concatenate_ops = {"Concatenate", concatenate_iterate,
+                                               concatenate_cardinality, concatenate_destroy};
+
+/* What both shapes have in common. */
+static dp_partial_shape common_shape(const dp_partial_shape *a, const dp_partial_shape *b) {
+  if (a->rank < 0 || a->rank != b->rank)
+    return dp_partial_shape_unknown();
+  dp_partial_shape common = *a;
+  for (int i = 0; i < a->rank; ++i)
+    if (a->dims[i] != b->dims[i])
+      common.dims[i] = -1;
+  return common;
+}
+
+static dp_status *concatenate_compute(dp_op_context *context, void *state) {
+  dp_dataset *first, *second;
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &first));
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 1, &second));
+  bool fits = first->component_count == second->component_count;
+  for (int32_t i = 0; fits && i < first->component_count; ++i)
+    fits = first->dtypes[i] == second->dtypes[i];
+  if (!fits)
+    return DP_INVALID("input dataset and dataset to concatenate have different output_types");
+  pair_dataset *dataset = dp_dataset_create(&concatenate_ops, sizeof(pair_dataset), first);
+  dataset->second = dp_dataset_retain(second);
+  for (int32_t i = 0; i < first->component_count; ++i)
+    dataset->base.shapes[i] = common_shape(&first->shapes[i], &second->shapes[i]);
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+/* ---- Zip ---- */
+typedef struct zip_dataset {
+  dp_dataset base;
+  dp_dataset **inputs;
+  int32_t count;
+} zip_dataset;
+
+typedef struct zip_iterator {
+  dp_iterator base;
+  dp_iterator **inputs;
+} zip_iterator;
+
+static dp_status *zip_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                           bool *more_out) {
+  zip_iterator *iterator = (zip_iterator *)base;
+  zip_dataset *dataset = (zip_dataset *)base->dataset;
+  int32_t at = 0;
+  for (int32_t i = 0; i < dataset->count; ++i) {
+    DP_RETURN_IF_ERROR(dp_iterator_next(iterator->inputs[i], walk, element + at, more_out));
+    if (!*more_out)
+      return NULL; /* the first that ends, ends all */
+    at += dataset->inputs[i]->component_count;
+  }
+  return NULL;
+}
+
+static void zip_iterator_destroy(dp_iterator *base) {
+  zip_iterator *iterator = (zip_iterator *)base;
+  for (int32_t i = 0; i < ((zip_dataset *)base->dataset)->count; ++i)
+    dp_iterator_destroy(iterator->inputs[i]);
+  dp_free(iterator->inputs);
+}
+
+static const dp_iterator_ops zip_iterator_ops = {zip_next, zip_iterator_destroy};
+
+static dp_iterator *zip_iterate(dp_dataset *base) {
+  zip_dataset *dataset = (zip_dataset *)base;
+  zip_iterator *iterator = dp_iterator_create(&zip_iterator_ops, sizeof(zip_iterator));
+  iterator->inputs = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
+  for (int32_t i = 0; i < dataset->count; ++i)
+    iterator->inputs[i] = dp_dataset_iterate(dataset->inputs[i]);
+  return &iterator->base;
+}
+
+static int64_t zip_cardinality(dp_dataset *base) {
+  zip_dataset *dataset = (zip_dataset *)base;
+  int64_t least = DP_CARDINALITY_INFINITE;
+  for (int32_t i = 0; i < dataset->count; ++i) {
+    int64_t count = dp_dataset_cardinality(dataset->inputs[i]);
+    if (count == DP_CARDINALITY_UNKNOWN)
+      return count;
+    if (count >= 0 && (least < 0 || count < least))
+      least = count;
+  }
+  return least;
+}
+
+static void zip_destroy(dp_dataset *base) {
+  zip_dataset *dataset = (zip_dataset *)base;
+  for (int32_t i = 0; i < dataset->count; ++i)
+    dp_dataset_release(dataset->inputs[i]);
+  dp_free(dataset->inputs);
+}
+
+static const dp_dataset_ops zip_ops = {"Zip", zip_iterate, zip_cardinality, zip_destroy};
+
+static dp_status *zip_compute(dp_op_context *context, void *state) {
+  zip_dataset *dataset = dp_dataset_create(&zip_ops, sizeof(zip_dataset), NULL);
+  dataset->inputs = DP_NEW_ARRAY(dp_dataset *, (size_t)context->input_count + 1);
+  int32_t total = 0;
+  for (int32_t i = 0; i < context->input_count; ++i) {
+    dp_dataset *input;
+    dp_status *status = dp_dataset_input(context, i, &input);
+    if (status) {
+      dp_dataset_release(&dataset->base);
+      return status;
+    }
+    dataset->inputs[dataset->count++] = dp_dataset_retain(input);
+    total += input->component_count;
+  }
+  dp_dtype *dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)total + 1);
+  dp_partial_shape *shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)total + 1);
+  int32_t at = 0;
+  for (int32_t i = 0; i < dataset->count; ++i) {
+    const dp_dataset *input = dataset->inputs[i];
+    memcpy(dtypes + at, input->dtypes, (size_t)input->component_count * sizeof *dtypes);
+    memcpy(shapes + at, input->shapes, (size_t)input->component_count * sizeof *shapes);
+    at += input->component_count;
+  }
+  dp_dataset_set_components(&dataset->base, total, dtypes, shapes);
+  dp_free(dtypes);
+  dp_free(shapes);
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+/* ---- Kernels ---- */
+static dp_status *make_counted(dp_op_context *context, const dp_dataset_ops *ops) {
+  dp_dataset *input;
+  int64_t count;
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "count", &count));
+  count_dataset *dataset = dp_dataset_create(ops, sizeof(count_dataset), input);
+  dataset->count = count;
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *take_compute(dp_op_context *context, void *state) {
+  return make_counted(context, &take_ops);
+}
+
+static dp_status *skip_compute(dp_op_context *context, void *state) {
+  return make_counted(context, &skip_ops);
+}
+
+static dp_status *repeat_compute(dp_op_context *context, void *state) {
+  return make_counted(context, &repeat_ops);
+}
+
+static dp_status *shard_compute(dp_op_context *context, void *state) {
+  dp_dataset *input;
+  int64_t count, index;
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "num_shards", &count));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 2, "index", &index));
+  if (count <= 0)
+    return DP_INVALID("Number of shards must be greater than zero (currently num_shards = %lld).",
+                      (long long)count);
+  if (index < 0 || index >= count)
+    return DP_INVALID("Index must be between 0 and %lld (currently index = %lld).",
+                      (long long)count - 1, (long long)index);
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
+  count_dataset *dataset = dp_dataset_create(&shard_ops, sizeof(count_dataset), input);
+  dataset->count = count;
+  dataset->index = index;
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
+static dp_status *pass_compute(dp_op_context *context, void *state) {
+  dp_dataset *input;
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
+  dp_op_pass(context, 0, 0);
+  return NULL;
+}
+
+#define PASS(name)                                                                                 \
+  { .op = name, .flags = DP_KERNEL_CHEAP, .compute = pass_compute }
+static const dp_kernel rows[] = {
+    {.op = "TakeDataset", .flags = DP_KERNEL_CHEAP, .compute = take_compute},
+    {.op = "SkipDataset", .flags = DP_KERNEL_CHEAP, .compute = skip_compute},
+    {.op = "RepeatDataset", .flags = DP_KERNEL_CHEAP, .compute = repeat_compute},
+    {.op = "ShardDataset", .flags = DP_KERNEL_CHEAP, .compute = shard_compute},
+    {.op = "ConcatenateDataset", .flags = DP_KERNEL_CHEAP, .compute = concatenate_compute},
+    {.op = "ZipDataset", .flags = DP_KERNEL_CHEAP, .compute = zip_compute},
+    PASS("OptimizeDataset"),
+    PASS("OptimizeDatasetV2"),
+    PASS("ModelDataset"),
+    PASS("OptionsDataset"),
+    PASS("FinalizeDataset"),
+    PASS("NonSerializableDataset"),
+    PASS("ExperimentalNonSerializableDataset"),
+    PASS("AssertNextDataset"),
+    PASS("ExperimentalAssertNextDataset"),
+    PASS("LatencyStatsDataset"),
+    PASS("ExperimentalLatencyStatsDataset"),
+    PASS("BytesProducedStatsDataset"),
+    PASS("ExperimentalBytesProducedStatsDataset"),
+    PASS("SetStatsAggregatorDataset"),
+    PASS("ExperimentalSetStatsAggregatorDataset"),
+    PASS("MaxIntraOpParallelismDataset"),
+    PASS("ExperimentalMaxIntraOpParallelismDataset"),
+    PASS("PrivateThreadPoolDataset"),
+    PASS("ExperimentalPrivateThreadPoolDataset"),
+    PASS("ThreadPoolDataset"),
+    PASS("ExperimentalThreadPoolDataset"),
+};
+DP_KERNEL_FAMILY(dataset_simple, rows);

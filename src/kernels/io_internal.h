@@ -1,0 +1,27 @@
+/* What the kernels of files and records share: paths out of string tensors. Paths may not hold a
+ * zero byte; whoever takes one frees it. */
+#ifndef DP_KERNELS_IO_INTERNAL_H
+#define DP_KERNELS_IO_INTERNAL_H
+
+#include "base/memory.h"
+#include "runtime/kernel.h"
+
+/* Element `index` of a string tensor as a path, malloc'd. */
+DP_MUST_USE dp_status *dp_io_path(const dp_tensor *tensor, int64_t index, char **path_out);
+/* All elements of a string tensor; an array of malloc'd strings. */
+typedef struct dp_io_paths {
+  char **items;
+  size_t count;
+} dp_io_paths;
+DP_MUST_USE dp_status *dp_io_paths_init(dp_io_paths *paths, const dp_tensor *tensor);
+void dp_io_paths_deinit(dp_io_paths *paths);
+
+/* A scalar string output. */
+DP_MUST_USE dp_status *dp_io_output_string(dp_op_context *context, int32_t output, const void *data,
+                                           size_t length);
+/* Element `index` of a string tensor. */
+static inline dp_view dp_io_string(const dp_tensor *tensor, int64_t index) {
+  return dp_tstring_view(&dp_tensor_strings(tensor)[index]);
+}
+
+#endif

@@ -1,0 +1,9 @@
+/* The kernels room: bodies of ops, one file (or a few) a family. Programs call dp_kernels_register
+ * once before they compile the first graph; further calls do nothing. Any thread may call it. */
+#ifndef DP_KERNELS_KERNELS_H
+#define DP_KERNELS_KERNELS_H
+
+/* Registers the rows of every family (families_internal.h) with the runtime. */
+void dp_kernels_register(void);
+
+#endif

@@ -1,0 +1,76 @@
+/* OnesLike, ZerosLike: a tensor with the shape of another. */
+#include "kernels/families_internal.h"
+
+#include <string.h>
+#include "kernels/support_internal.h"
+
+/* The bytes of the number 1. */
+static void one_of(dp_dtype dtype, uint8_t bytes[16]) {
+  memset(bytes, 0, 16);
+  if (dtype == DP_FLOAT || dtype == DP_COMPLEX64)
+    memcpy(bytes, &(float){1}, 4);
+  else if (dtype == DP_DOUBLE || dtype == DP_COMPLEX128)
+    memcpy(bytes, &(double){1}, 8);
+  else if (dtype == DP_HALF)
+    memcpy(bytes, &(uint16_t){0x3c00}, 2);
+  else if (dtype == DP_BFLOAT16)
+    memcpy(bytes, &(uint16_t){0x3f80}, 2);
+  else
+    bytes[0] = 1; /* integers and bool, little-endian */
+}
+
+static dp_status *ones_compute(dp_op_context *context, void *memory) {
+  dp_shape shape = dp_op_input(context, 0)->shape;
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
+  uint8_t one[16];
+  size_t size = dp_dtype_size(output->dtype), total = (size_t)shape.elements * size;
+  one_of(output->dtype, one);
+  char *data = output->data;
+  if (total)
+    memcpy(data, one, size);
+  /* Doubles what is there. */
+  for (size_t done = size; done < total; done *= 2)
+    memcpy(data + done, data, done < total - done ? done : total - done);
+  return NULL;
+}
+
+static dp_status *zeros_compute(dp_op_context *context, void *memory) {
+  dp_shape shape = dp_op_input(context, 0)->shape;
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
+  memset(output->data, 0, dp_tensor_bytes(output));
+  return NULL;
+}
+
+/* Fresh strings are empty. */
+static dp_status *empty_strings_compute(dp_op_context *context, void *memory) {
+  dp_shape shape = dp_op_input(context, 0)->shape;
+  dp_tensor *output;
+  return dp_op_allocate(context, 0, &shape, &output);
+}
+
+static dp_status *zero_variants_compute(dp_op_context *context, void *memory) {
+  const dp_tensor *input = dp_op_input(context, 0);
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
+  for (int64_t i = 0; i < input->shape.elements; ++i) {
+    const dp_variant *variant = dp_tensor_variants(input)[i];
+    if (!variant || !variant->ops->zeros_like)
+      return DP_INVALID("No unary variant unary_op function found for op ZEROS_LIKE and type %s",
+                        variant ? variant->ops->type_name : "(none)");
+    void *object;
+    DP_RETURN_IF_ERROR(variant->ops->zeros_like(variant->object, &object));
+    dp_tensor_variants(output)[i] = dp_variant_create(variant->ops, object);
+  }
+  return NULL;
+}
+
+#define SET_PLAIN (DP_SET_NUMBERS | DP_SET(BOOL))
+static const dp_kernel rows[] = {
+    {.op = "OnesLike", .types = {{"T", SET_PLAIN}}, .compute = ones_compute},
+    {.op = "ZerosLike", .types = {{"T", SET_PLAIN | DP_SET_QUANTIZED}}, .compute = zeros_compute},
+    {.op = "ZerosLike", .types = {{"T", DP_SET(STRING)}}, .compute = empty_strings_compute},
+    {.op = "ZerosLike", .types = {{"T", DP_SET(VARIANT)}}, .compute = zero_variants_compute},
+};
+DP_KERNEL_FAMILY(like, rows);

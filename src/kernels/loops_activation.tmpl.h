@@ -1,0 +1,67 @@
+/* Activations of one type. The includer defines T and SUFFIX; with IS_FLOAT also FAST(name), the
+ * elementary functions, CALL(name), libm's, and SOFTPLUS_LIMIT, beyond which softplus is linear. */
+#define FORWARD(name, expression)                                                                  \
+  static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count, double alpha) {    \
+    const T *input = from;                                                                         \
+    T *output = to;                                                                                \
+    const T slope = (T)alpha;                                                                      \
+    (void)slope;                                                                                   \
+    DP_INDEPENDENT                                                                                 \
+    for (int64_t i = 0; i < count; ++i) {                                                          \
+      T x = input[i];                                                                              \
+      output[i] = (T)(expression);                                                                 \
+    }                                                                                              \
+  }
+#define GRADIENT(name, expression)                                                                 \
+  static void DP_PASTE(name##_grad, SUFFIX)(const void *gradient, const void *feature, void *to,   \
+                                            int64_t count, double alpha) {                         \
+    const T *gradients = gradient, *features = feature;                                            \
+    T *output = to;                                                                                \
+    const T slope = (T)alpha;                                                                      \
+    (void)slope;                                                                                   \
+    DP_INDEPENDENT                                                                                 \
+    for (int64_t i = 0; i < count; ++i) {                                                          \
+      T x = features[i], g = gradients[i];                                                         \
+      output[i] = (T)(expression);                                                                 \
+    }                                                                                              \
+  }
+
+#ifdef IS_FLOAT
+#define AT_LEAST_ZERO(x) ((x) < 0 ? 0 : (x)) /* hands a NaN on */
+#else
+#define AT_LEAST_ZERO(x) ((x) > 0 ? (x) : 0)
+#endif
+FORWARD(relu, AT_LEAST_ZERO(x))
+FORWARD(relu6, x > 6 ? 6 : AT_LEAST_ZERO(x))
+#undef AT_LEAST_ZERO
+FORWARD(leaky_relu, x > 0 ? x : x * slope)
+GRADIENT(relu, g *(T)(x > 0))
+GRADIENT(relu6, g *(T)(x > 0 && x < 6))
+GRADIENT(leaky_relu, x > 0 ? g : g * slope)
+
+#ifdef IS_FLOAT
+#define SELU_SCALE ((T)1.0507009873554804934193349852946)
+#define SELU_SCALE_ALPHA ((T)1.7580993408473768599402175208123)
+
+static inline T DP_PASTE(softplus_of, SUFFIX)(T x) {
+  T e = FAST(exp)(x), middle = FAST(log1p)(e);
+  T result = x < -SOFTPLUS_LIMIT ? e : middle;
+  return x > SOFTPLUS_LIMIT ? x : result;
+}
+
+FORWARD(elu, x < 0 ? FAST(expm1)(x) : x)
+FORWARD(selu, x < 0 ? SELU_SCALE_ALPHA * FAST(expm1)(x) : SELU_SCALE * x)
+FORWARD(softplus, DP_PASTE(softplus_of, SUFFIX)(x))
+FORWARD(softsign, x / (1 + CALL(fabs)(x)))
+GRADIENT(elu, x < 0 ? (x + 1) * g : g)
+GRADIENT(selu, x < 0 ? g * (x + SELU_SCALE_ALPHA) : g * SELU_SCALE)
+GRADIENT(softplus, g / (FAST(exp)(-x) + 1))
+GRADIENT(softsign, g / ((1 + CALL(fabs)(x)) * (1 + CALL(fabs)(x))))
+#undef SELU_SCALE
+#undef SELU_SCALE_ALPHA
+#endif
+
+#undef FORWARD
+#undef GRADIENT
+#undef T
+#undef SUFFIX

@@ -1,0 +1,165 @@
+/* Element-wise loops with two inputs; compiled once for each instruction set. The bodies are in the
+ * templates, included once a type; the table at the end says which op has which. */
+#include "kernels/loops_binary_internal.h"
+
+#include "kernels/loops_binary.tmpl.h"
+#include "kernels/loops_types_internal.h"
+#include "kernels/vector_math_internal.h"
+
+/* ---- Reals ---- */
+#define T float
+#define SUFFIX float
+#define CALL(name) name##f
+#define FAST(name) dp_##name
+#include "kernels/loops_binary_float.tmpl.h"
+BINARY(make_complex, dp_complex64, dp_complex64_of(x, y))
+#undef T
+#undef SUFFIX
+#undef CALL
+#undef FAST
+
+#define T double
+#define SUFFIX double
+#define CALL(name) name
+#define FAST(name) name
+#include "kernels/loops_binary_float.tmpl.h"
+BINARY(make_complex, dp_complex128, dp_complex128_of(x, y))
+#undef T
+#undef SUFFIX
+#undef CALL
+#undef FAST
+
+/* ---- Complex ---- */
+#define T dp_complex64
+#define SUFFIX complex64
+#define OF dp_complex64_of
+#define MULTIPLY dp_complex64_multiply
+#define CALL(name) name##f
+#include "kernels/loops_binary_complex.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef OF
+#undef MULTIPLY
+#undef CALL
+
+#define T dp_complex128
+#define SUFFIX complex128
+#define OF dp_complex128_of
+#define MULTIPLY dp_complex128_multiply
+#define CALL(name) name
+#include "kernels/loops_binary_complex.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef OF
+#undef MULTIPLY
+#undef CALL
+
+/* ---- Integers ---- */
+#define T int8_t
+#define U uint8_t
+#define SUFFIX int8
+#define IS_SIGNED
+#include "kernels/loops_binary_int.tmpl.h"
+#define T int16_t
+#define U uint16_t
+#define SUFFIX int16
+#define IS_SIGNED
+#include "kernels/loops_binary_int.tmpl.h"
+#define T int32_t
+#define U uint32_t
+#define SUFFIX int32
+#define IS_SIGNED
+#include "kernels/loops_binary_int.tmpl.h"
+#define T int64_t
+#define U uint64_t
+#define SUFFIX int64
+#define IS_SIGNED
+#include "kernels/loops_binary_int.tmpl.h"
+#define T uint8_t
+#define U uint8_t
+#define SUFFIX uint8
+#include "kernels/loops_binary_int.tmpl.h"
+#define T uint16_t
+#define U uint16_t
+#define SUFFIX uint16
+#include "kernels/loops_binary_int.tmpl.h"
+#define T uint32_t
+#define U uint32_t
+#define SUFFIX uint32
+#include "kernels/loops_binary_int.tmpl.h"
+#define T uint64_t
+#define U uint64_t
+#define SUFFIX uint64
+#include "kernels/loops_binary_int.tmpl.h"
+
+/* ---- Booleans ---- */
+#define T uint8_t
+#define SUFFIX boolean
+BINARY(logical_and, uint8_t, (x != 0) & (y != 0))
+BINARY(logical_or, uint8_t, (x | y) != 0)
+BINARY(equal, uint8_t, (x != 0) == (y != 0))
+BINARY(not_equal, uint8_t, (x != 0) != (y != 0))
+#undef T
+#undef SUFFIX
+
+/* ---- The table ---- */
+#define REALS(name) [DP_FLOAT] = name##_float, [DP_DOUBLE] = name##_double
+#define COMPLEX(name) [DP_COMPLEX64] = name##_complex64, [DP_COMPLEX128] = name##_complex128
+#define INTEGERS(name)                                                                             \
+  [DP_INT8] = name##_int8, [DP_INT16] = name##_int16, [DP_INT32] = name##_int32,                   \
+  [DP_INT64] = name##_int64, [DP_UINT8] = name##_uint8, [DP_UINT16] = name##_uint16,               \
+  [DP_UINT32] = name##_uint32, [DP_UINT64] = name##_uint64
+#define ALIKE(name)                                                                                \
+  [DP_INT8] = name##_uint8, [DP_INT16] = name##_uint16, [DP_INT32] = name##_uint32,                \
+  [DP_INT64] = name##_uint64, [DP_UINT8] = name##_uint8, [DP_UINT16] = name##_uint16,              \
+  [DP_UINT32] = name##_uint32, [DP_UINT64] = name##_uint64
+#define QUANTIZED(name)                                                                            \
+  [DP_QINT8] = name##_uint8, [DP_QUINT8] = name##_uint8, [DP_QINT16] = name##_uint16,              \
+  [DP_QUINT16] = name##_uint16, [DP_QINT32] = name##_uint32
+#define ROW(name, ...) [DP_BINARY_##name] = {__VA_ARGS__}
+#define ALL(name) ROW(name, REALS(name), COMPLEX(name), INTEGERS(name))
+#define REALS_AND_COMPLEX(name) ROW(name, REALS(name), COMPLEX(name))
+#define REALS_AND_INTEGERS(name) ROW(name, REALS(name), INTEGERS(name))
+
+const dp_binary_loops DP_ISA_SYMBOL(dp_binary_table) = {
+    .fn = {
+        ROW(add, REALS(add), COMPLEX(add), ALIKE(add)),
+        ROW(sub, REALS(sub), COMPLEX(sub), ALIKE(sub)),
+        ROW(mul, REALS(mul), COMPLEX(mul), ALIKE(mul)),
+        ALL(div),
+        ALL(pow),
+        ROW(squared_difference, REALS(squared_difference), COMPLEX(squared_difference),
+            ALIKE(squared_difference)),
+        REALS_AND_COMPLEX(mul_no_nan),
+        REALS_AND_COMPLEX(div_no_nan),
+        REALS_AND_COMPLEX(xdivy),
+        REALS_AND_COMPLEX(xlogy),
+        REALS_AND_COMPLEX(xlog1py),
+        REALS_AND_COMPLEX(reciprocal_grad),
+        REALS_AND_COMPLEX(sqrt_grad),
+        REALS_AND_COMPLEX(rsqrt_grad),
+        REALS_AND_COMPLEX(tanh_grad),
+        REALS_AND_COMPLEX(sigmoid_grad),
+        REALS_AND_INTEGERS(floor_div),
+        REALS_AND_INTEGERS(truncate_mod),
+        REALS_AND_INTEGERS(floor_mod),
+        REALS_AND_INTEGERS(maximum),
+        REALS_AND_INTEGERS(minimum),
+        REALS_AND_INTEGERS(less),
+        REALS_AND_INTEGERS(less_equal),
+        ROW(truncate_div, REALS(truncate_div), INTEGERS(div)),
+        ROW(atan2, REALS(atan2)),
+        ROW(next_after, REALS(next_after)),
+        ROW(make_complex, REALS(make_complex)),
+        ROW(equal, REALS(equal), COMPLEX(equal), ALIKE(equal),
+            QUANTIZED(equal), [DP_BOOL] = equal_boolean),
+        ROW(not_equal, REALS(not_equal), COMPLEX(not_equal), ALIKE(not_equal),
+            QUANTIZED(not_equal), [DP_BOOL] = not_equal_boolean),
+        ROW(logical_and, [DP_BOOL] = logical_and_boolean),
+        ROW(logical_or, [DP_BOOL] = logical_or_boolean),
+        ROW(bitwise_and, ALIKE(bitwise_and)),
+        ROW(bitwise_or, ALIKE(bitwise_or)),
+        ROW(bitwise_xor, ALIKE(bitwise_xor)),
+        ROW(left_shift, INTEGERS(left_shift)),
+        ROW(right_shift, INTEGERS(right_shift)),
+    }};

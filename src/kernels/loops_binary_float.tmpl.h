@@ -1,0 +1,51 @@
+/* Loops with two inputs over a real floating type. The includer defines T, SUFFIX, CALL(name) for
+ * libm's functions and FAST(name) for vectorized ones. */
+
+/* Rounds towards minus infinity; the sign of a remainder is the divisor's. */
+static inline T DP_PASTE(floor_mod_of, SUFFIX)(T x, T y) {
+  T rest = CALL(fmod)(x, y);
+  return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
+}
+
+BINARY(add, T, x + y)
+BINARY(sub, T, x - y)
+BINARY(mul, T, x *y)
+BINARY(div, T, x / y)
+BINARY(mul_no_nan, T, y == 0 ? 0 : x * y)
+BINARY(div_no_nan, T, y == 0 ? 0 : x / y)
+BINARY(truncate_div, T, CALL(trunc)(x / y))
+BINARY(floor_div, T, CALL(floor)(x / y))
+BINARY(xdivy, T, x == 0 ? 0 : x / y)
+BINARY(xlogy, T, x == 0 ? 0 : x * FAST(log)(y))
+BINARY(xlog1py, T, x == 0 ? 0 : x * FAST(log1p)(y))
+FALLIBLE(truncate_mod, T, CALL(fmod)(x, y))
+FALLIBLE(floor_mod, T, DP_PASTE(floor_mod_of, SUFFIX)(x, y))
+BINARY(maximum, T, x < y || y != y ? y : x)
+BINARY(minimum, T, y < x || y != y ? y : x)
+BINARY(squared_difference, T, (x - y) * (x - y))
+FALLIBLE(atan2, T, CALL(atan2)(x, y))
+FALLIBLE(next_after, T, CALL(nextafter)(x, y))
+BINARY(equal, uint8_t, x == y)
+BINARY(not_equal, uint8_t, x != y)
+BINARY(less, uint8_t, x < y)
+BINARY(less_equal, uint8_t, x <= y)
+/* x is the op's output, y the gradient that comes in. */
+BINARY(reciprocal_grad, T, y == 0 ? 0 : -(x * x) * y)
+BINARY(sqrt_grad, T, y == 0 ? 0 : ((T)0.5 / x) * y)
+BINARY(rsqrt_grad, T, y == 0 ? 0 : ((T)-0.5 * (x * x)) * (x * y))
+BINARY(tanh_grad, T, y *(1 - x * x))
+BINARY(sigmoid_grad, T, y *(x *(1 - x)))
+
+FALLIBLE(pow_any, T, CALL(pow)(x, y))
+
+/* The exponent 2 is by far the most frequent. */
+static bool DP_PASTE(pow, SUFFIX)(const void *a, const void *b, void *to,
+                                  const dp_binary_span *span) {
+  bool is_square = !span->b_inner && !span->b_outer && *(const T *)b == 2;
+  if (!is_square)
+    return DP_PASTE(pow_any, SUFFIX)(a, b, to, span);
+  dp_binary_span twice = *span;
+  twice.b_inner = twice.a_inner;
+  twice.b_outer = twice.a_outer;
+  return DP_PASTE(mul, SUFFIX)(a, a, to, &twice);
+}

@@ -1,0 +1,96 @@
+/* Loops with two inputs over an integer type. The includer defines T, U (its unsigned form, in
+ * which overflow wraps) and SUFFIX, and IS_SIGNED for signed ones. */
+
+#ifdef IS_SIGNED
+/* The smallest number divided by -1 wraps instead of trapping. */
+static inline T DP_PASTE(quotient_of, SUFFIX)(T x, T y) {
+  return y == -1 ? (T)((U)0 - (U)x) : (T)(x / y);
+}
+static inline T DP_PASTE(rest_of, SUFFIX)(T x, T y) {
+  return y == -1 ? 0 : (T)(x % y);
+}
+static inline T DP_PASTE(floor_quotient_of, SUFFIX)(T x, T y) {
+  T quotient = DP_PASTE(quotient_of, SUFFIX)(x, y), rest = DP_PASTE(rest_of, SUFFIX)(x, y);
+  return (T)(quotient - (rest != 0 && (rest < 0) != (y < 0)));
+}
+static inline T DP_PASTE(floor_rest_of, SUFFIX)(T x, T y) {
+  T rest = DP_PASTE(rest_of, SUFFIX)(x, y);
+  return (T)(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
+}
+#else
+static inline T DP_PASTE(quotient_of, SUFFIX)(T x, T y) {
+  return (T)(x / y);
+}
+static inline T DP_PASTE(rest_of, SUFFIX)(T x, T y) {
+  return (T)(x % y);
+}
+static inline T DP_PASTE(floor_quotient_of, SUFFIX)(T x, T y) {
+  return (T)(x / y);
+}
+static inline T DP_PASTE(floor_rest_of, SUFFIX)(T x, T y) {
+  return (T)(x % y);
+}
+#endif
+
+#define DIVISION(name, function)                                                                   \
+  static inline T DP_PASTE(DP_PASTE(checked, function), SUFFIX)(T x, T y, bool *fine) {            \
+    if (__builtin_expect(y == 0, 0)) {                                                             \
+      *fine = false;                                                                               \
+      return 0;                                                                                    \
+    }                                                                                              \
+    return DP_PASTE(function, SUFFIX)(x, y);                                                       \
+  }                                                                                                \
+  FALLIBLE(name, T, DP_PASTE(DP_PASTE(checked, function), SUFFIX)(x, y, &fine))
+
+static inline T DP_PASTE(power_of, SUFFIX)(T x, T y, bool *fine) {
+#ifdef IS_SIGNED
+  if (y < 0) {
+    *fine = false;
+    return 0;
+  }
+#endif
+  uint64_t power = 1, base = (uint64_t)x;
+  for (U left = (U)y; left; left = (U)(left >> 1)) {
+    power = left & 1 ? power * base : power;
+    base *= base;
+  }
+  return (T)power;
+}
+static inline unsigned DP_PASTE(shift_of, SUFFIX)(T y) {
+  const unsigned most = sizeof(T) * 8 - 1;
+#ifdef IS_SIGNED
+  if (y < 0)
+    return 0;
+#endif
+  return (U)y > most ? most : (unsigned)y;
+}
+
+DIVISION(div, quotient_of)
+DIVISION(floor_div, floor_quotient_of)
+DIVISION(truncate_mod, rest_of)
+DIVISION(floor_mod, floor_rest_of)
+FALLIBLE(pow, T, DP_PASTE(power_of, SUFFIX)(x, y, &fine))
+BINARY(maximum, T, x < y ? y : x)
+BINARY(minimum, T, y < x ? y : x)
+BINARY(less, uint8_t, x < y)
+BINARY(less_equal, uint8_t, x <= y)
+BINARY(left_shift, T, (uint64_t)(U)x << DP_PASTE(shift_of, SUFFIX)(y))
+BINARY(right_shift, T, x >> DP_PASTE(shift_of, SUFFIX)(y))
+#ifndef IS_SIGNED
+/* These give signed numbers the same bits. */
+BINARY(add, T, x + y)
+BINARY(sub, T, x - y)
+BINARY(mul, T, (uint64_t)x *(uint64_t)y)
+BINARY(squared_difference, T, (uint64_t)(T)(x - y) * (uint64_t)(T)(x - y))
+BINARY(equal, uint8_t, x == y)
+BINARY(not_equal, uint8_t, x != y)
+BINARY(bitwise_and, T, x &y)
+BINARY(bitwise_or, T, x | y)
+BINARY(bitwise_xor, T, x ^ y)
+#endif
+
+#undef DIVISION
+#undef T
+#undef U
+#undef SUFFIX
+#undef IS_SIGNED

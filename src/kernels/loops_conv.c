@@ -1,0 +1,74 @@
+/* The inner loops of convolutions; compiled once for each instruction set. */
+#include "kernels/loops_conv_internal.h"
+
+#include "kernels/loops_types_internal.h"
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define DP_UNROLL _Pragma("GCC unroll 16")
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#define TILE_ROWS 12
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#define TILE_ROWS 6
+#else
+#define VECTOR_BYTES 16
+#define TILE_ROWS 4
+#endif
+
+#if defined(__AVX512F__)
+#define MADD_FLOAT(sum, a, b)                                                                      \
+  ((vector_float)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(sum)))
+#define MADD_DOUBLE(sum, a, b)                                                                     \
+  ((vector_double)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(sum)))
+#elif defined(__AVX2__)
+#define MADD_FLOAT(sum, a, b)                                                                      \
+  ((vector_float)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(sum)))
+#define MADD_DOUBLE(sum, a, b)                                                                     \
+  ((vector_double)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(sum)))
+#else
+#define MADD_FLOAT(sum, a, b) ((sum) + (a) * (b))
+#define MADD_DOUBLE(sum, a, b) ((sum) + (a) * (b))
+#endif
+
+#define T float
+#define SUFFIX float
+#define LANES (VECTOR_BYTES / 4)
+#define MADD MADD_FLOAT
+#include "kernels/loops_conv.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+#undef MADD
+
+#define T double
+#define SUFFIX double
+#define LANES (VECTOR_BYTES / 8)
+#define MADD MADD_DOUBLE
+#include "kernels/loops_conv.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+#undef MADD
+
+#define T uint32_t
+#define SUFFIX uint32
+#define LANES (VECTOR_BYTES / 4)
+#define MADD(sum, a, b) ((sum) + (a) * (b))
+#include "kernels/loops_conv.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+#undef MADD
+
+const dp_conv_loops DP_ISA_SYMBOL(dp_conv_table) = {
+    .fns =
+        {
+            [DP_FLOAT] = {tile_float, pixel_float, products_float, TILE_ROWS, VECTOR_BYTES / 2},
+            [DP_DOUBLE] = {tile_double, pixel_double, products_double, TILE_ROWS, VECTOR_BYTES / 4},
+            [DP_INT32] = {tile_uint32, pixel_uint32, products_uint32, TILE_ROWS, VECTOR_BYTES / 2},
+        },
+};

@@ -1,0 +1,49 @@
+/* The inner loops of convolutions, one table for each instruction set.
+ *
+ * All three directions of a convolution are products of matrices whose left rows lie scattered in
+ * memory: for `rows` rows, c_row[i][j] (+)= sum over runs r and steps p of
+ *   a_row[i][offsets[r] + p * step] * b[(r * length + p) * panel + j].
+ * b is packed: one panel of columns after the other, zero beyond the last column.
+ * Offsets and strides are in elements. Nothing here allocates. */
+#ifndef DP_KERNELS_LOOPS_CONV_INTERNAL_H
+#define DP_KERNELS_LOOPS_CONV_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "kernels/isa/isa_internal.h"
+#include "tensor/dtype.h"
+
+typedef struct dp_conv_runs {
+  const int64_t *offsets; /* of each run, from a row's start */
+  int64_t count, length;  /* runs, and steps of each */
+  int64_t step;           /* elements between steps */
+} dp_conv_runs;
+
+/* At most `tile_rows` rows; `width` columns of c, at most `panel`. */
+typedef void (*dp_conv_tile_fn)(const void *const *a_rows, int rows, const dp_conv_runs *runs,
+                                const void *b, void *const *c_rows, int64_t width,
+                                bool accumulates);
+
+/* Depthwise: every channel by itself. One pixel, to[o] = sum over t of a[offsets[t] + o] *
+ * filter[t * channels + o]; and the gradient of one tap, to[o] += sum over runs r and steps p of
+ * a[offsets[r] + p * step + o] * b[(r * length + p) * channels + o]. */
+typedef void (*dp_conv_pixel_fn)(const void *a, const int64_t *offsets, int64_t taps,
+                                 const void *filter, int64_t channels, void *to);
+typedef void (*dp_conv_products_fn)(const void *a, const dp_conv_runs *runs, const void *b,
+                                    int64_t channels, void *to);
+
+typedef struct dp_conv_fns {
+  dp_conv_tile_fn tile;
+  dp_conv_pixel_fn pixel;
+  dp_conv_products_fn products;
+  int tile_rows; /* at most DP_CONV_MAX_TILE */
+  int panel;
+} dp_conv_fns;
+#define DP_CONV_MAX_TILE 12
+
+typedef struct dp_conv_loops {
+  dp_conv_fns fns[DP_DTYPE_END]; /* float, double, int32 */
+} dp_conv_loops;
+DP_ISA_TABLE(dp_conv_loops, dp_conv_table)
+
+#endif

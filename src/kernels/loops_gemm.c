@@ -1,0 +1,118 @@
+/* Products of small matrices; compiled once for each instruction set. Vectors are those of the
+ * compiler's vector extension, as wide as the set has them; integers are multiplied as unsigned, so
+ * that they wrap. Complex numbers come here only when there is no OpenBLAS. */
+#include "kernels/loops_gemm_internal.h"
+
+#include <string.h>
+#include "kernels/loops_types_internal.h"
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define DP_UNROLL _Pragma("GCC unroll 16")
+#define PANEL_K 256 /* rows of b in one pass: a packed panel fits the first-level cache */
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#define TILE_ROWS 12
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#define TILE_ROWS 6
+#else
+#define VECTOR_BYTES 16
+#define TILE_ROWS 4
+#endif
+
+#if defined(__AVX512F__)
+#define MADD_FLOAT(sum, a, b)                                                                      \
+  ((vector_float)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(sum)))
+#define MADD_DOUBLE(sum, a, b)                                                                     \
+  ((vector_double)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(sum)))
+#elif defined(__AVX2__)
+#define MADD_FLOAT(sum, a, b)                                                                      \
+  ((vector_float)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(sum)))
+#define MADD_DOUBLE(sum, a, b)                                                                     \
+  ((vector_double)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(sum)))
+#else
+#define MADD_FLOAT(sum, a, b) ((sum) + (a) * (b))
+#define MADD_DOUBLE(sum, a, b) ((sum) + (a) * (b))
+#endif
+#define MADD_PLAIN(sum, a, b) ((sum) + (a) * (b))
+
+#define T float
+#define SUFFIX float
+#define LANES (VECTOR_BYTES / 4)
+#define MADD MADD_FLOAT
+#include "kernels/loops_gemm.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+#undef MADD
+
+#define T double
+#define SUFFIX double
+#define LANES (VECTOR_BYTES / 8)
+#define MADD MADD_DOUBLE
+#include "kernels/loops_gemm.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+#undef MADD
+
+#define MADD MADD_PLAIN
+#define T uint16_t
+#define SUFFIX uint16
+#define LANES (VECTOR_BYTES / 2)
+#include "kernels/loops_gemm.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+
+#define T uint32_t
+#define SUFFIX uint32
+#define LANES (VECTOR_BYTES / 4)
+#include "kernels/loops_gemm.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+
+#define T uint64_t
+#define SUFFIX uint64
+#define LANES (VECTOR_BYTES / 8)
+#include "kernels/loops_gemm.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef LANES
+#undef MADD
+
+#define PLAIN(name, type, multiply)                                                                \
+  static void gemm_##name(const void *a_data, const void *b_data, void *c_data,                    \
+                          const dp_gemm_sizes *sizes) {                                            \
+    const type *a = a_data, *b = b_data;                                                           \
+    type *c = c_data;                                                                              \
+    int64_t b_row = sizes->b_transposed ? 1 : sizes->b_row;                                        \
+    int64_t b_column = sizes->b_transposed ? sizes->b_row : 1;                                     \
+    for (int64_t i = 0; i < sizes->m; ++i)                                                         \
+      for (int64_t j = 0; j < sizes->n; ++j) {                                                     \
+        type sum = sizes->accumulates ? c[i * sizes->c_row + j] : 0;                               \
+        for (int64_t p = 0; p < sizes->k; ++p)                                                     \
+          sum += multiply(a[i * sizes->a_row + p * sizes->a_column], b[p * b_row + j * b_column]); \
+        c[i * sizes->c_row + j] = sum;                                                             \
+      }                                                                                            \
+  }
+PLAIN(complex64, dp_complex64, dp_complex64_multiply)
+PLAIN(complex128, dp_complex128, dp_complex128_multiply)
+#undef PLAIN
+
+const dp_gemm_loops DP_ISA_SYMBOL(dp_gemm_table) = {
+    .fn =
+        {
+            [DP_FLOAT] = gemm_float,
+            [DP_DOUBLE] = gemm_double,
+            [DP_INT16] = gemm_uint16,
+            [DP_INT32] = gemm_uint32,
+            [DP_INT64] = gemm_uint64,
+            [DP_COMPLEX64] = gemm_complex64,
+            [DP_COMPLEX128] = gemm_complex128,
+        },
+};

@@ -1,0 +1,94 @@
+/* Body of the moving loops for one size. The includer defines UNIT (an unsigned or vector type,
+ * aligned to a byte), NAME(x) and TILE, the number of elements on a side of a transposed square. */
+
+/* A few elements a row and many rows: column by column, in blocks that stay in the cache. */
+static void NAME(strided_narrow)(UNIT *to, const UNIT *from, const dp_move_span *span) {
+  int64_t to_outer = span->to_outer, from_outer = span->from_outer;
+  for (int64_t begin = 0; begin < span->outer; begin += 1024) {
+    int64_t count = span->outer - begin < 1024 ? span->outer - begin : 1024;
+    for (int64_t j = 0; j < span->inner; ++j) {
+      UNIT *column = to + begin * to_outer + j * span->to_inner;
+      const UNIT *source = from + begin * from_outer + j * span->from_inner;
+      if (from_outer == 1) {
+        DP_INDEPENDENT
+        for (int64_t i = 0; i < count; ++i)
+          column[i * to_outer] = source[i];
+      } else {
+        DP_INDEPENDENT
+        for (int64_t i = 0; i < count; ++i)
+          column[i * to_outer] = source[i * from_outer];
+      }
+    }
+  }
+}
+
+static void NAME(strided)(void *to_memory, const void *from_memory, const dp_move_span *span) {
+  UNIT *to = to_memory;
+  const UNIT *from = from_memory;
+  if (span->inner < 8 && span->outer > 8) {
+    NAME(strided_narrow)(to, from, span);
+    return;
+  }
+  int64_t to_inner = span->to_inner, from_inner = span->from_inner, inner = span->inner;
+  for (int64_t i = 0; i < span->outer; ++i) {
+    if (to_inner == 1 && from_inner == 0) {
+      UNIT value = from[0];
+      DP_INDEPENDENT
+      for (int64_t j = 0; j < inner; ++j)
+        to[j] = value;
+    } else if (to_inner == 1 && from_inner == -1) {
+      const UNIT *last = from - (inner - 1);
+      DP_INDEPENDENT
+      for (int64_t j = 0; j < inner; ++j)
+        to[j] = last[inner - 1 - j];
+    } else if (to_inner == 1 && from_inner == 2) {
+      DP_INDEPENDENT
+      for (int64_t j = 0; j < inner; ++j)
+        to[j] = from[2 * j];
+    } else {
+      DP_INDEPENDENT
+      for (int64_t j = 0; j < inner; ++j)
+        to[j * to_inner] = from[j * from_inner];
+    }
+    to += span->to_outer;
+    from += span->from_outer;
+  }
+}
+
+static void NAME(fill)(void *to_memory, const void *value_memory, int64_t count) {
+  UNIT *to = to_memory;
+  UNIT value = *(const UNIT *)value_memory;
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = value;
+}
+
+/* A square of constant size, so that compilers unroll it; through a small buffer, so that both
+ * sides are touched in whole lines. */
+static inline void NAME(transpose_tile)(UNIT *restrict to, int64_t to_stride,
+                                        const UNIT *restrict from, int64_t from_stride) {
+#ifdef TRANSPOSE_VECTORS
+  TRANSPOSE_VECTORS(to, to_stride, from, from_stride);
+#else
+  for (int r = 0; r < TILE; ++r)
+    for (int c = 0; c < TILE; ++c)
+      to[r * to_stride + c] = from[c * from_stride + r];
+#endif
+}
+
+static void NAME(transpose)(void *to_memory, int64_t to_stride, const void *from_memory,
+                            int64_t from_stride, int64_t rows, int64_t columns) {
+  UNIT *to = to_memory;
+  const UNIT *from = from_memory;
+  int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
+  for (int64_t r = 0; r < whole_rows; r += TILE) {
+    for (int64_t c = 0; c < whole_columns; c += TILE)
+      NAME(transpose_tile)
+    (to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+    for (int64_t c = whole_columns; c < columns; ++c)
+      for (int64_t i = r; i < r + TILE; ++i)
+        to[i * to_stride + c] = from[c * from_stride + i];
+  }
+  for (int64_t r = whole_rows; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      to[r * to_stride + c] = from[c * from_stride + r];
+}

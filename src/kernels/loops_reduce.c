@@ -1,0 +1,202 @@
+/* Reductions; compiled once for each instruction set. The bodies are in the templates, included
+ * once a type and operation; the table at the end says which exist. */
+#include "kernels/loops_reduce_internal.h"
+
+#include "kernels/loops_types_internal.h"
+
+#if defined(__AVX512F__)
+#define DP_VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define DP_VECTOR_BYTES 32
+#else
+#define DP_VECTOR_BYTES 16
+#endif
+
+#define T float
+#define SUFFIX float
+#define WIDE double
+#define WIDER float
+#define MASK int32_t
+#define LOWEST -INFINITY
+#define HIGHEST INFINITY
+#define ARITHMETIC
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T double
+#define SUFFIX double
+#define WIDE double
+#define WIDER double
+#define MASK int64_t
+#define LOWEST -INFINITY
+#define HIGHEST INFINITY
+#define ARITHMETIC
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T int8_t
+#define SUFFIX int8
+#define WIDE int8_t
+#define WIDER uint64_t
+#define MASK int8_t
+#define LOWEST INT8_MIN
+#define HIGHEST INT8_MAX
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T uint8_t
+#define SUFFIX uint8
+#define WIDE uint8_t
+#define WIDER uint64_t
+#define MASK int8_t
+#define LOWEST 0
+#define HIGHEST UINT8_MAX
+#define ARITHMETIC
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T int16_t
+#define SUFFIX int16
+#define WIDE int16_t
+#define WIDER uint64_t
+#define MASK int16_t
+#define LOWEST INT16_MIN
+#define HIGHEST INT16_MAX
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T uint16_t
+#define SUFFIX uint16
+#define WIDE uint16_t
+#define WIDER uint64_t
+#define MASK int16_t
+#define LOWEST 0
+#define HIGHEST UINT16_MAX
+#define ARITHMETIC
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T int32_t
+#define SUFFIX int32
+#define WIDE int32_t
+#define WIDER uint64_t
+#define MASK int32_t
+#define LOWEST INT32_MIN
+#define HIGHEST INT32_MAX
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T uint32_t
+#define SUFFIX uint32
+#define WIDE uint32_t
+#define WIDER uint64_t
+#define MASK int32_t
+#define LOWEST 0
+#define HIGHEST UINT32_MAX
+#define ARITHMETIC
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T int64_t
+#define SUFFIX int64
+#define WIDE int64_t
+#define WIDER uint64_t
+#define MASK int64_t
+#define LOWEST INT64_MIN
+#define HIGHEST INT64_MAX
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+#define T uint64_t
+#define SUFFIX uint64
+#define WIDE uint64_t
+#define WIDER uint64_t
+#define MASK int64_t
+#define LOWEST 0
+#define HIGHEST UINT64_MAX
+#define ARITHMETIC
+#define ORDER
+#include "kernels/loops_reduce_type.tmpl.h"
+
+/* ---- Complex ---- */
+#define NAME(function) DP_PASTE(sum, DP_PASTE(function, complex64))
+#define T dp_complex64
+#define WIDE dp_complex128
+#define IDENTITY 0
+#define LOAD(x) (x)
+#define COMBINE(a, b) ((a) + (b))
+#include "kernels/loops_reduce.tmpl.h"
+#undef T
+#undef WIDE
+
+#define NAME(function) DP_PASTE(prod, DP_PASTE(function, complex64))
+#define T dp_complex64
+#define WIDE dp_complex64
+#define IDENTITY 1
+#define LOAD(x) (x)
+#define COMBINE(a, b) dp_complex64_multiply(a, b)
+#include "kernels/loops_reduce.tmpl.h"
+#undef T
+#undef WIDE
+
+#define NAME(function) DP_PASTE(square_sum, DP_PASTE(function, complex64))
+#define T dp_complex64
+#define WIDE dp_complex128
+#define IDENTITY 0
+#define LOAD(x) dp_complex64_of(__real__(x) * __real__(x) + __imag__(x) * __imag__(x), 0)
+#define COMBINE(a, b) ((a) + (b))
+#include "kernels/loops_reduce.tmpl.h"
+#undef T
+#undef WIDE
+
+#define NAME(function) DP_PASTE(sum, DP_PASTE(function, complex128))
+#define T dp_complex128
+#define WIDE dp_complex128
+#define IDENTITY 0
+#define LOAD(x) (x)
+#define COMBINE(a, b) ((a) + (b))
+#include "kernels/loops_reduce.tmpl.h"
+
+#define NAME(function) DP_PASTE(prod, DP_PASTE(function, complex128))
+#define IDENTITY 1
+#define LOAD(x) (x)
+#define COMBINE(a, b) dp_complex128_multiply(a, b)
+#include "kernels/loops_reduce.tmpl.h"
+
+#define NAME(function) DP_PASTE(square_sum, DP_PASTE(function, complex128))
+#define IDENTITY 0
+#define LOAD(x) dp_complex128_of(__real__(x) * __real__(x) + __imag__(x) * __imag__(x), 0)
+#define COMBINE(a, b) ((a) + (b))
+#include "kernels/loops_reduce.tmpl.h"
+#undef T
+#undef WIDE
+
+/* ---- The table ---- */
+#define FNS(operation, type)                                                                       \
+  { operation##_rows_##type, operation##_columns_##type }
+#define REALS(operation) [DP_FLOAT] = FNS(operation, float), [DP_DOUBLE] = FNS(operation, double)
+#define UNSIGNED(operation)                                                                        \
+  [DP_UINT8] = FNS(operation, uint8), [DP_UINT16] = FNS(operation, uint16),                        \
+  [DP_UINT32] = FNS(operation, uint32), [DP_UINT64] = FNS(operation, uint64)
+#define SIGNED(operation)                                                                          \
+  [DP_INT8] = FNS(operation, int8), [DP_INT16] = FNS(operation, int16),                            \
+  [DP_INT32] = FNS(operation, int32), [DP_INT64] = FNS(operation, int64)
+#define SIGNED_ALIKE(operation)                                                                    \
+  [DP_INT8] = FNS(operation, uint8), [DP_INT16] = FNS(operation, uint16),                          \
+  [DP_INT32] = FNS(operation, uint32), [DP_INT64] = FNS(operation, uint64)
+#define COMPLEX(operation)                                                                         \
+  [DP_COMPLEX64] = FNS(operation, complex64), [DP_COMPLEX128] = FNS(operation, complex128)
+#define ARITHMETIC_ROW(operation)                                                                  \
+  [DP_REDUCE_##operation] = {REALS(operation), UNSIGNED(operation), SIGNED_ALIKE(operation),       \
+                             COMPLEX(operation)}
+#define ORDER_ROW(operation)                                                                       \
+  [DP_REDUCE_##operation] = {REALS(operation), UNSIGNED(operation),                                \
+                             SIGNED(operation), [DP_BOOL] = FNS(operation, uint8)}
+
+const dp_reduce_loops DP_ISA_SYMBOL(dp_reduce_table) = {.fn = {
+                                                            ARITHMETIC_ROW(sum),
+                                                            ARITHMETIC_ROW(prod),
+                                                            ARITHMETIC_ROW(square_sum),
+                                                            ORDER_ROW(max),
+                                                            ORDER_ROW(min),
+                                                        }};

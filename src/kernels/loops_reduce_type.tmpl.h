@@ -1,0 +1,72 @@
+/* The reductions of one real type: includes loops_reduce.tmpl.h once an operation. The includer
+ * defines T, SUFFIX, WIDE, MASK (the signed integer of T's size), LOWEST, HIGHEST; ARITHMETIC for
+ * types that have sums of their own (signed integers share the unsigned ones), ORDER for those that
+ * have Max and Min. */
+#define VECTOR
+#define NAME_OF(operation, function) DP_PASTE(operation, DP_PASTE(function, SUFFIX))
+
+#ifdef ARITHMETIC
+#define NAME(function) NAME_OF(sum, function)
+#define IDENTITY 0
+#define LOAD(x) (x)
+#define LOAD_VECTOR(x) (x)
+#define COMBINE(a, b) ((a) + (b))
+#define COMBINE_VECTOR COMBINE
+#include "kernels/loops_reduce.tmpl.h"
+
+#define NAME(function) NAME_OF(prod, function)
+#define IDENTITY 1
+#define LOAD(x) (x)
+#define LOAD_VECTOR(x) (x)
+#define COMBINE(a, b) ((T)((WIDER)(a) * (WIDER)(b)))
+#define COMBINE_VECTOR(a, b) ((a) * (b))
+#include "kernels/loops_reduce.tmpl.h"
+
+#define NAME(function) NAME_OF(square_sum, function)
+#define IDENTITY 0
+#define LOAD(x) ((T)((WIDER)(x) * (WIDER)(x)))
+#define LOAD_VECTOR(x) ((x) * (x))
+#define COMBINE(a, b) ((a) + (b))
+#define COMBINE_VECTOR COMBINE
+#include "kernels/loops_reduce.tmpl.h"
+#endif
+
+#ifdef ORDER
+typedef T NAME_OF(values, type) __attribute__((vector_size(DP_VECTOR_BYTES)));
+typedef MASK NAME_OF(masks, type) __attribute__((vector_size(DP_VECTOR_BYTES)));
+/* For each lane b where the mask is set, else a. */
+static inline NAME_OF(values, type)
+    NAME_OF(choose, vector)(NAME_OF(masks, type) mask, NAME_OF(values, type) b,
+                            NAME_OF(values, type) a) {
+  return (NAME_OF(values, type))((mask & (NAME_OF(masks, type))b) |
+                                 (~mask & (NAME_OF(masks, type))a));
+}
+
+#define NAME(function) NAME_OF(max, function)
+#define IDENTITY LOWEST
+#define LOAD(x) (x)
+#define LOAD_VECTOR(x) (x)
+#define COMBINE(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
+#define COMBINE_VECTOR(a, b) NAME_OF(choose, vector)(((b) > (a)) | ((b) != (b)), b, a)
+#include "kernels/loops_reduce.tmpl.h"
+
+#define NAME(function) NAME_OF(min, function)
+#define IDENTITY HIGHEST
+#define LOAD(x) (x)
+#define LOAD_VECTOR(x) (x)
+#define COMBINE(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define COMBINE_VECTOR(a, b) NAME_OF(choose, vector)(((b) < (a)) | ((b) != (b)), b, a)
+#include "kernels/loops_reduce.tmpl.h"
+#endif
+
+#undef VECTOR
+#undef NAME_OF
+#undef T
+#undef SUFFIX
+#undef WIDE
+#undef WIDER
+#undef MASK
+#undef LOWEST
+#undef HIGHEST
+#undef ARITHMETIC
+#undef ORDER

@@ -1,0 +1,158 @@
+/* Softmax and cross entropies of one floating type. The includer defines T, SUFFIX, LANES and
+ * FAST(name). Short rows are taken many at a time, so that the exponentials, which are nearly all
+ * of the work, run over one long array. */
+static inline T DP_PASTE(largest, SUFFIX)(const T *values, int64_t count) {
+  T lanes[LANES], result = -(T)INFINITY;
+  int64_t i = 0;
+  if (count >= LANES) {
+    for (int lane = 0; lane < LANES; ++lane)
+      lanes[lane] = values[lane];
+    for (i = LANES; i + LANES <= count; i += LANES)
+      for (int lane = 0; lane < LANES; ++lane)
+        lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    for (int lane = 0; lane < LANES; ++lane)
+      result = lanes[lane] > result ? lanes[lane] : result;
+  }
+  for (; i < count; ++i)
+    result = values[i] > result ? values[i] : result;
+  return result;
+}
+
+static inline T DP_PASTE(total, SUFFIX)(const T *values, int64_t count) {
+  T lanes[LANES] = {0}, result = 0;
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int lane = 0; lane < LANES; ++lane)
+      lanes[lane] += values[i + lane];
+  if (i > 0)
+    for (int lane = 0; lane < LANES; ++lane)
+      result += lanes[lane];
+  for (; i < count; ++i)
+    result += values[i];
+  return result;
+}
+
+/* to = from - largest of the row; from == to is fine. */
+static inline void DP_PASTE(shift_row, SUFFIX)(const T *from, T *to, int64_t classes) {
+  T top = DP_PASTE(largest, SUFFIX)(from, classes);
+  DP_INDEPENDENT
+  for (int64_t i = 0; i < classes; ++i)
+    to[i] = from[i] - top;
+}
+
+static inline void DP_PASTE(exponentials, SUFFIX)(const T *from, T *to, int64_t count) {
+  DP_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = FAST(exp)(from[i]);
+}
+
+static inline void DP_PASTE(scale, SUFFIX)(T *values, int64_t count, T factor) {
+  DP_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i)
+    values[i] *= factor;
+}
+
+static void DP_PASTE(softmax, SUFFIX)(const void *from_data, void *to_data, int64_t rows,
+                                      int64_t classes) {
+  const T *from = from_data;
+  T *to = to_data;
+  int64_t block = BLOCK / (classes > 0 ? classes : 1);
+  block = block < 1 ? 1 : block;
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    int64_t count = rows - begin < block ? rows - begin : block;
+    T *first = to + begin * classes;
+    for (int64_t r = 0; r < count; ++r)
+      DP_PASTE(shift_row, SUFFIX)
+    (from + (begin + r) * classes, first + r * classes, classes);
+    DP_PASTE(exponentials, SUFFIX)(first, first, count * classes);
+    for (int64_t r = 0; r < count; ++r)
+      DP_PASTE(scale, SUFFIX)
+    (first + r * classes, classes, 1 / DP_PASTE(total, SUFFIX)(first + r * classes, classes));
+  }
+}
+
+/* Sum of the exponentials of a row, through a block on the stack. */
+static T DP_PASTE(exponential_total, SUFFIX)(const T *row, int64_t classes) {
+  T block[BLOCK], sum = 0;
+  for (int64_t i = 0; i < classes; i += BLOCK) {
+    int64_t count = classes - i < BLOCK ? classes - i : BLOCK;
+    DP_PASTE(exponentials, SUFFIX)(row + i, block, count);
+    sum += DP_PASTE(total, SUFFIX)(block, count);
+  }
+  return sum;
+}
+
+static void DP_PASTE(log_softmax, SUFFIX)(const void *from_data, void *to_data, int64_t rows,
+                                          int64_t classes) {
+  const T *from = from_data;
+  T *to = to_data;
+  for (int64_t r = 0; r < rows; ++r) {
+    T *row = to + r * classes;
+    DP_PASTE(shift_row, SUFFIX)(from + r * classes, row, classes);
+    T shift = FAST(log)(DP_PASTE(exponential_total, SUFFIX)(row, classes));
+    DP_INDEPENDENT
+    for (int64_t i = 0; i < classes; ++i)
+      row[i] -= shift;
+  }
+}
+
+static void DP_PASTE(cross_entropy, SUFFIX)(const dp_softmax_rows *logits,
+                                            const dp_softmax_rows *labels, void *loss_data,
+                                            void *gradient_data, int64_t rows, int64_t classes) {
+  T *losses = loss_data, *gradient = gradient_data;
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *logit = (const T *)logits->data + r * logits->row;
+    const T *label = (const T *)labels->data + r * labels->row;
+    T *row = gradient + r * classes, loss = 0;
+    if (logits->column == 1) {
+      DP_PASTE(shift_row, SUFFIX)(logit, row, classes);
+    } else {
+      for (int64_t i = 0; i < classes; ++i)
+        row[i] = logit[0] - logit[0];
+    }
+    T sum = DP_PASTE(exponential_total, SUFFIX)(row, classes), log_sum = FAST(log)(sum);
+    int64_t step = labels->column;
+    for (int64_t i = 0; i < classes; ++i)
+      loss += label[i * step] * (log_sum - row[i]);
+    T factor = 1 / sum;
+    if (step == 1) {
+      DP_INDEPENDENT
+      for (int64_t i = 0; i < classes; ++i)
+        row[i] = FAST(exp)(row[i]) * factor - label[i];
+    } else {
+      DP_INDEPENDENT
+      for (int64_t i = 0; i < classes; ++i)
+        row[i] = FAST(exp)(row[i]) * factor - label[0];
+    }
+    losses[r] = loss;
+  }
+}
+
+static void DP_PASTE(sparse_cross_entropy, SUFFIX)(const void *logit_data, const int64_t *labels,
+                                                   void *loss_data, void *gradient_data,
+                                                   int64_t rows, int64_t classes) {
+  const T *logits = logit_data;
+  T *losses = loss_data, *gradient = gradient_data;
+  int64_t block = BLOCK / (classes > 0 ? classes : 1);
+  block = block < 1 ? 1 : block;
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    int64_t count = rows - begin < block ? rows - begin : block;
+    T *first = gradient + begin * classes;
+    for (int64_t r = 0; r < count; ++r) {
+      int64_t label = labels[begin + r];
+      T *row = first + r * classes;
+      DP_PASTE(shift_row, SUFFIX)(logits + (begin + r) * classes, row, classes);
+      losses[begin + r] = label >= 0 && label < classes ? row[label] : (T)NAN;
+    }
+    DP_PASTE(exponentials, SUFFIX)(first, first, count * classes);
+    for (int64_t r = 0; r < count; ++r) {
+      int64_t label = labels[begin + r];
+      T *row = first + r * classes, sum = DP_PASTE(total, SUFFIX)(row, classes);
+      losses[begin + r] = FAST(log)(sum) - losses[begin + r];
+      bool is_known = label >= 0 && label < classes;
+      DP_PASTE(scale, SUFFIX)(row, classes, is_known ? 1 / sum : (T)NAN);
+      if (is_known)
+        row[label] -= 1;
+    }
+  }
+}

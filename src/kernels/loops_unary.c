@@ -1,0 +1,235 @@
+/* Element-wise loops with one input; compiled once for each instruction set. The bodies are in the
+ * templates, included once a type; the table at the end says which op has which. */
+#include "kernels/loops_unary_internal.h"
+
+#include <string.h>
+#include "kernels/loops_types_internal.h"
+#include "kernels/vector_math_internal.h"
+
+/* ---- Reals ---- */
+static inline double fast_sigmoid(double x) {
+  double e = exp(-fabs(x));
+  return (x >= 0 ? 1 : e) / (1 + e);
+}
+
+#define T float
+#define SUFFIX float
+#define CALL(name) name##f
+#define FAST(name) dp_##name
+#include "kernels/loops_unary_float.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef CALL
+#undef FAST
+
+#define fast_exp exp
+#define fast_expm1 expm1
+#define fast_log log
+#define fast_log1p log1p
+#define fast_tanh tanh
+#define fast_erf erf
+#define T double
+#define SUFFIX double
+#define CALL(name) name
+#define FAST(name) fast_##name
+#include "kernels/loops_unary_float.tmpl.h"
+#undef T
+#undef SUFFIX
+#undef CALL
+#undef FAST
+
+/* Trigonometry of floats goes in blocks: the vectorized form while all arguments are moderate. */
+#define CIRCLE_BLOCK 256
+
+static bool is_moderate(const float *input, int64_t count) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int32_t bits = (int32_t)(dp_float_bits(input[i]) & 0x7fffffffu);
+    largest = bits > largest ? bits : largest;
+  }
+  return largest <= (int32_t)dp_float_bits(DP_TRIGONOMETRY_LIMIT);
+}
+
+static inline float tan_moderate(float x) {
+  int32_t quadrant;
+  double r = dp_reduce_circle(x, &quadrant);
+  double sine = dp_sin_reduced(r), cosine = dp_cos_reduced(r);
+  float result = (float)(quadrant & 1 ? -cosine / sine : sine / cosine);
+  return x == 0.0f ? x : result;
+}
+
+#define CIRCLE(name, moderate, exact)                                                              \
+  static void name##_float(const void *from, void *to, int64_t count) {                            \
+    const float *input = from;                                                                     \
+    float *output = to;                                                                            \
+    for (int64_t begin = 0; begin < count; begin += CIRCLE_BLOCK) {                                \
+      int64_t end = count - begin < CIRCLE_BLOCK ? count : begin + CIRCLE_BLOCK;                   \
+      if (is_moderate(input + begin, end - begin)) {                                               \
+        DP_INDEPENDENT                                                                             \
+        for (int64_t i = begin; i < end; ++i)                                                      \
+          output[i] = moderate(input[i]);                                                          \
+      } else {                                                                                     \
+        for (int64_t i = begin; i < end; ++i)                                                      \
+          output[i] = exact(input[i]);                                                             \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+  static void name##_double(const void *from, void *to, int64_t count) {                           \
+    const double *input = from;                                                                    \
+    double *output = to;                                                                           \
+    for (int64_t i = 0; i < count; ++i)                                                            \
+      output[i] = name(input[i]);                                                                  \
+  }
+CIRCLE(sin, dp_sin, sinf)
+CIRCLE(cos, dp_cos, cosf)
+CIRCLE(tan, tan_moderate, tanf)
+#undef CIRCLE
+
+/* ---- Complex ---- */
+#define T dp_complex64
+#define R float
+#define SUFFIX complex64
+#define OF dp_complex64_of
+#define MULTIPLY dp_complex64_multiply
+#define CALL(name) name##f
+#define CALL_REAL(name) name##f
+#include "kernels/loops_unary_complex.tmpl.h"
+#undef T
+#undef R
+#undef SUFFIX
+#undef OF
+#undef MULTIPLY
+#undef CALL
+#undef CALL_REAL
+
+#define T dp_complex128
+#define R double
+#define SUFFIX complex128
+#define OF dp_complex128_of
+#define MULTIPLY dp_complex128_multiply
+#define CALL(name) name
+#define CALL_REAL(name) name
+#include "kernels/loops_unary_complex.tmpl.h"
+#undef T
+#undef R
+#undef SUFFIX
+#undef OF
+#undef MULTIPLY
+#undef CALL
+#undef CALL_REAL
+
+/* ---- Integers ---- */
+#define T int8_t
+#define U uint8_t
+#define SUFFIX int8
+#define IS_SIGNED
+#include "kernels/loops_unary_int.tmpl.h"
+#define T int16_t
+#define U uint16_t
+#define SUFFIX int16
+#define IS_SIGNED
+#include "kernels/loops_unary_int.tmpl.h"
+#define T int32_t
+#define U uint32_t
+#define SUFFIX int32
+#define IS_SIGNED
+#include "kernels/loops_unary_int.tmpl.h"
+#define T int64_t
+#define U uint64_t
+#define SUFFIX int64
+#define IS_SIGNED
+#include "kernels/loops_unary_int.tmpl.h"
+#define T uint8_t
+#define U uint8_t
+#define SUFFIX uint8
+#include "kernels/loops_unary_int.tmpl.h"
+#define T uint16_t
+#define U uint16_t
+#define SUFFIX uint16
+#include "kernels/loops_unary_int.tmpl.h"
+#define T uint32_t
+#define U uint32_t
+#define SUFFIX uint32
+#include "kernels/loops_unary_int.tmpl.h"
+#define T uint64_t
+#define U uint64_t
+#define SUFFIX uint64
+#include "kernels/loops_unary_int.tmpl.h"
+
+static void copy_four(const void *from, void *to, int64_t count) {
+  if (from != to)
+    memcpy(to, from, (size_t)count * 4);
+}
+
+static void copy_eight(const void *from, void *to, int64_t count) {
+  if (from != to)
+    memcpy(to, from, (size_t)count * 8);
+}
+
+static void logical_not(const void *from, void *to, int64_t count) {
+  const uint8_t *input = from;
+  uint8_t *output = to;
+  DP_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i)
+    output[i] = !input[i];
+}
+
+/* ---- The table ---- */
+#define REALS(name) [DP_FLOAT] = name##_float, [DP_DOUBLE] = name##_double
+#define COMPLEX(name) [DP_COMPLEX64] = name##_complex64, [DP_COMPLEX128] = name##_complex128
+#define SIGNED(name)                                                                               \
+  [DP_INT8] = name##_int8, [DP_INT16] = name##_int16, [DP_INT32] = name##_int32,                   \
+  [DP_INT64] = name##_int64
+#define UNSIGNED(name)                                                                             \
+  [DP_UINT8] = name##_uint8, [DP_UINT16] = name##_uint16, [DP_UINT32] = name##_uint32,             \
+  [DP_UINT64] = name##_uint64
+#define FLOATS_AND_COMPLEX(name) [DP_UNARY_##name] = {REALS(name), COMPLEX(name)}
+#define FLOATS(name) [DP_UNARY_##name] = {REALS(name)}
+
+const dp_unary_loops DP_ISA_SYMBOL(dp_unary_table) = {
+    .fn =
+        {
+            [DP_UNARY_abs] = {REALS(abs), SIGNED(abs)},
+            [DP_UNARY_neg] = {REALS(neg), COMPLEX(neg), SIGNED(neg)},
+            [DP_UNARY_sign] = {REALS(sign), COMPLEX(sign), SIGNED(sign)},
+            [DP_UNARY_square] = {REALS(square), COMPLEX(square), SIGNED(square), UNSIGNED(square)},
+            FLOATS_AND_COMPLEX(reciprocal),
+            FLOATS_AND_COMPLEX(sqrt),
+            FLOATS_AND_COMPLEX(rsqrt),
+            FLOATS_AND_COMPLEX(exp),
+            FLOATS_AND_COMPLEX(expm1),
+            FLOATS_AND_COMPLEX(log),
+            FLOATS_AND_COMPLEX(log1p),
+            FLOATS_AND_COMPLEX(sin),
+            FLOATS_AND_COMPLEX(cos),
+            FLOATS_AND_COMPLEX(tan),
+            FLOATS_AND_COMPLEX(asin),
+            FLOATS_AND_COMPLEX(acos),
+            FLOATS_AND_COMPLEX(atan),
+            FLOATS_AND_COMPLEX(sinh),
+            FLOATS_AND_COMPLEX(cosh),
+            FLOATS_AND_COMPLEX(tanh),
+            FLOATS_AND_COMPLEX(asinh),
+            FLOATS_AND_COMPLEX(acosh),
+            FLOATS_AND_COMPLEX(atanh),
+            FLOATS_AND_COMPLEX(sigmoid),
+            FLOATS(erf),
+            FLOATS(erfc),
+            FLOATS(ceil),
+            FLOATS(floor),
+            FLOATS(trunc),
+            FLOATS(rint),
+            [DP_UNARY_round] = {REALS(rint), [DP_INT32] = copy_four, [DP_INT64] = copy_eight},
+            FLOATS(is_nan),
+            FLOATS(is_inf),
+            FLOATS(is_finite),
+            [DP_UNARY_logical_not] = {[DP_BOOL] = logical_not},
+            [DP_UNARY_invert] = {SIGNED(invert), UNSIGNED(invert)},
+            [DP_UNARY_population_count] = {SIGNED(population_count), UNSIGNED(population_count)},
+            [DP_UNARY_conj] = {COMPLEX(conj)},
+            [DP_UNARY_real] = {COMPLEX(real)},
+            [DP_UNARY_imag] = {COMPLEX(imag)},
+            [DP_UNARY_angle] = {COMPLEX(angle)},
+            [DP_UNARY_complex_abs] = {COMPLEX(complex_abs)},
+        },
+};

@@ -1,0 +1,116 @@
+/* Helpers of all families; the contracts are in support_internal.h. */
+#include "kernels/support_internal.h"
+
+dp_status *dp_kernel_read_ints(const dp_tensor *tensor, const char *name, int64_t capacity,
+                               int64_t *values_out, int64_t *count_out) {
+  if (!dp_dtype_is_integer(tensor->dtype))
+    return DP_INVALID("%s must be an integer tensor, got %s", name, dp_dtype_name(tensor->dtype));
+  int64_t count = dp_tensor_elements(tensor);
+  if (count > capacity)
+    return DP_INVALID("%s has %lld elements; at most %lld are supported", name, (long long)count,
+                      (long long)capacity);
+  for (int64_t i = 0; i < count; ++i)
+    values_out[i] = dp_tensor_int_at(tensor, i);
+  *count_out = count;
+  return NULL;
+}
+
+dp_status *dp_kernel_read_int(const dp_tensor *tensor, const char *name, int64_t *value_out) {
+  DP_RETURN_IF_ERROR(dp_kernel_expect_scalar(tensor, name));
+  if (!dp_dtype_is_integer(tensor->dtype))
+    return DP_INVALID("%s must be an integer tensor, got %s", name, dp_dtype_name(tensor->dtype));
+  *value_out = dp_tensor_int_at(tensor, 0);
+  return NULL;
+}
+
+dp_status *dp_kernel_read_shape(const dp_tensor *tensor, const char *name, dp_shape *shape_out) {
+  DP_RETURN_IF_ERROR(dp_kernel_expect_vector(tensor, name));
+  int64_t dims[DP_MAX_RANK], count;
+  DP_RETURN_IF_ERROR(dp_kernel_read_ints(tensor, name, DP_MAX_RANK, dims, &count));
+  for (int64_t i = 0; i < count; ++i)
+    if (dims[i] < 0)
+      return DP_INVALID("Dimension %lld must be >= 0", (long long)dims[i]);
+  return dp_shape_make(count, dims, shape_out);
+}
+
+dp_status *dp_kernel_read_axes(const dp_tensor *axes, int rank, uint32_t *bits_out) {
+  uint32_t bits = 0;
+  int64_t count = dp_tensor_elements(axes);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value = dp_tensor_int_at(axes, i);
+    int axis;
+    if (!dp_kernel_normalize_axis(value, rank, &axis))
+      return DP_INVALID("Invalid reduction dimension (%lld for input with %d dimension(s)",
+                        (long long)value, rank);
+    if (bits & (1u << axis))
+      return DP_INVALID("Invalid reduction arguments: Axes contains duplicate dimension: %d", axis);
+    bits |= 1u << axis;
+  }
+  *bits_out = bits;
+  return NULL;
+}
+
+dp_status *dp_kernel_expect_scalar(const dp_tensor *tensor, const char *name) {
+  if (tensor->shape.rank != 0)
+    return DP_INVALID("%s must be a scalar, got shape %s", name, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
+dp_status *dp_kernel_expect_vector(const dp_tensor *tensor, const char *name) {
+  if (tensor->shape.rank != 1)
+    return DP_INVALID("%s must be a vector, got shape %s", name, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
+dp_status *dp_kernel_expect_matrix(const dp_tensor *tensor, const char *name) {
+  if (tensor->shape.rank != 2)
+    return DP_INVALID("%s must be a matrix, got shape %s", name, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
+dp_status *dp_kernel_expect_same_shape(const dp_tensor *a, const char *a_name, const dp_tensor *b,
+                                       const char *b_name) {
+  if (!dp_shape_equal(&a->shape, &b->shape))
+    return DP_INVALID("%s and %s must have the same shape: %s vs. %s", a_name, b_name,
+                      dp_shape_text(&a->shape), dp_shape_text(&b->shape));
+  return NULL;
+}
+
+dp_status *dp_kernel_type(const dp_kernel_setup *setup, const char *attr, dp_dtype *dtype_out) {
+  return dp_node_get_type(setup->node, attr, dtype_out);
+}
+
+void dp_kernel_widen(dp_dtype dtype, const uint16_t *from, float *to, int64_t count) {
+  const dp_convert_loops *loops = dp_convert_table();
+  (dtype == DP_HALF ? loops->half_to_float : loops->bfloat16_to_float)(from, to, count);
+}
+
+void dp_kernel_narrow(dp_dtype dtype, const float *from, uint16_t *to, int64_t count) {
+  const dp_convert_loops *loops = dp_convert_table();
+  (dtype == DP_HALF ? loops->half_from_float : loops->bfloat16_from_float)(from, to, count);
+}
+
+typedef struct block_work {
+  int64_t count;
+  dp_range_fn fn;
+  void *arg;
+} block_work;
+
+static void run_blocks(void *arg, int64_t begin, int64_t end) {
+  const block_work *work = arg;
+  int64_t last = end * DP_KERNEL_BLOCK;
+  work->fn(work->arg, begin * DP_KERNEL_BLOCK, last < work->count ? last : work->count);
+}
+
+void dp_kernel_for(dp_op_context *context, int64_t count, int64_t picoseconds, dp_range_fn fn,
+                   void *arg) {
+  const int64_t worthwhile = 20 * 1000 * 1000; /* 20 us: waking another thread takes some 5 */
+  if (count * picoseconds < worthwhile) {
+    if (count > 0)
+      fn(arg, 0, count);
+    return;
+  }
+  block_work work = {count, fn, arg};
+  dp_op_for(context, (count + DP_KERNEL_BLOCK - 1) / DP_KERNEL_BLOCK,
+            picoseconds * DP_KERNEL_BLOCK / 1000 + 1, run_blocks, &work);
+}

@@ -1,0 +1,60 @@
+/* The master: sessions of clients, and their steps over the workers of a cluster.
+ *
+ * A session holds the client's graph, the workers it uses, and a plan for every signature (feeds,
+ * fetches, targets) it has seen: the first step of a signature prunes, places, optimizes,
+ * partitions and registers; later ones go straight to RunGraph. The calls are those of
+ * MasterService: control calls as protobuf-c messages, RunStep and RunCallable with tensors of
+ * their own. All functions may be called from any thread; callbacks come exactly once, with no lock
+ * held, possibly before the call returns. */
+#ifndef DP_MASTER_MASTER_H
+#define DP_MASTER_MASTER_H
+
+#include "wire/methods.h"
+#include "wire/run_messages.h"
+#include "worker/worker.h"
+
+typedef struct dp_master dp_master;
+
+/* How the master finds the tasks of its cluster; filled by the server. */
+typedef struct dp_master_cluster_ops {
+  /* Full task names ("/job:ps/replica:0/task:0") in order of job and index. They live as long as
+   * the cluster. */
+  size_t (*tasks)(void *cluster, const char *const **names_out);
+  dp_status *(*find)(void *cluster, const char *task, dp_worker_peer **peer_out);
+} dp_master_cluster_ops;
+
+typedef struct dp_master_options {
+  dp_worker *worker; /* of the same task; outlives the master */
+  const dp_master_cluster_ops *cluster;
+  void *cluster_arg;
+  dp_pool *blocking;          /* where plans are made; outlives the master */
+  int64_t session_idle_nanos; /* sessions unused for that long are closed; 0: never */
+} dp_master_options;
+
+dp_master *dp_master_create(const dp_master_options *options);
+/* Closes all sessions and waits until the last step and plan have let go of theirs. */
+void dp_master_destroy(dp_master *master);
+
+/* `response` is of the method's type and lives during the callback only; NULL with an error. */
+typedef void (*dp_master_call_done_fn)(void *arg, dp_status *status, const void *response);
+/* The callee may take tensors out of the response. */
+typedef void (*dp_master_step_done_fn)(void *arg, dp_status *status,
+                                       dp_run_step_response *response);
+typedef void (*dp_master_callable_done_fn)(void *arg, dp_status *status,
+                                           dp_run_callable_response *response);
+
+/* Types of a control method's messages; NULL for RunStep and RunCallable. */
+const ProtobufCMessageDescriptor *dp_master_request_type(dp_master_method method);
+const ProtobufCMessageDescriptor *dp_master_response_type(dp_master_method method);
+/* Requests are borrowed for the call only. */
+void dp_master_call(dp_master *master, dp_master_method method, const void *request,
+                    dp_cancel *cancel, dp_master_call_done_fn done, void *arg);
+void dp_master_run_step(dp_master *master, const dp_run_step_request *request, dp_cancel *cancel,
+                        dp_master_step_done_fn done, void *arg);
+void dp_master_run_callable(dp_master *master, const dp_run_callable_request *request,
+                            dp_cancel *cancel, dp_master_callable_done_fn done, void *arg);
+
+/* Lines for status pages: sessions, their steps, whom they wait for. */
+void dp_master_describe(dp_master *master, dp_text *text);
+
+#endif

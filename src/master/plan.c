@@ -1,0 +1,327 @@
+/* Plans: what a signature becomes, made once. The first step of a signature finds no plan, puts one
+ * there as "building" and hands the work to the blocking pool; steps that come meanwhile wait in
+ * line. Building runs the planner and registers each piece with its worker. A plan that failed
+ * answers those who waited and is forgotten, so that the next step tries again. */
+#include "base/log.h"
+#include "master/master_internal.h"
+#include "wire/rendezvous_key.h"
+
+struct plan_waiter {
+  plan_waiter *next;
+  plan_done_fn done;
+  void *arg;
+};
+
+/* ---- Life ---- */
+
+static const char **copy_names(dp_arena *arena, const char *const *names, size_t count) {
+  const char **copies = DP_ARENA_ARRAY(arena, const char *, count + 1);
+  for (size_t i = 0; i < count; i++)
+    copies[i] = dp_arena_strdup(arena, names[i]);
+  return copies;
+}
+
+static step_plan *make_plan(master_session *session, const step_signature *signature) {
+  step_plan *plan = DP_NEW(step_plan);
+  dp_refcount_init(&plan->references);
+  plan->session = session;
+  plan->arena = dp_arena_create();
+  const dp_planner_signature *names = &signature->names;
+  plan->signature = *signature;
+  plan->signature.names.feeds = copy_names(plan->arena, names->feeds, names->feed_count);
+  plan->signature.names.fetches = copy_names(plan->arena, names->fetches, names->fetch_count);
+  plan->signature.names.targets = copy_names(plan->arena, names->targets, names->target_count);
+  return plan;
+}
+
+static void ignore_answer(void *arg, dp_status *status, const void *response) {
+  dp_status_release(status);
+}
+
+/* Workers forget the pieces. */
+static void deregister(step_plan *plan) {
+  for (size_t i = 0; i < plan->piece_count; i++) {
+    if (!plan->pieces[i].graph_handle)
+      continue;
+    Tensorflow__DeregisterGraphRequest request = TENSORFLOW__DEREGISTER_GRAPH_REQUEST__INIT;
+    request.session_handle = plan->session->handle;
+    request.create_worker_session_called = true;
+    request.graph_handle = plan->pieces[i].graph_handle;
+    dp_worker_peer *peer = plan->session->workers[plan->pieces[i].worker].peer;
+    peer->ops->call(peer, DP_WORKER_DEREGISTER_GRAPH, &request, DP_FOREVER, NULL, ignore_answer,
+                    NULL);
+  }
+}
+
+void dp_master_plan_release(step_plan *plan) {
+  if (!plan || !dp_refcount_release(&plan->references))
+    return;
+  deregister(plan);
+  for (size_t i = 0; i < plan->piece_count; i++)
+    dp_free(plan->pieces[i].graph_handle);
+  dp_free(plan->pieces);
+  dp_status_release(plan->failure);
+  dp_arena_destroy(plan->arena);
+  dp_free(plan);
+}
+
+void dp_master_plans_drop(master_session *session) {
+  pthread_mutex_lock(&session->lock);
+  dp_map *plans = session->plans;
+  session->plans = dp_map_create();
+  pthread_mutex_unlock(&session->lock);
+  const char *key;
+  void *plan;
+  for (size_t at = 0; dp_map_next(plans, &at, &key, &plan);)
+    dp_master_plan_release(plan);
+  dp_map_destroy(plans);
+}
+
+/* ---- The end of building ---- */
+
+static void print_signature(const step_signature *signature, dp_text *key) {
+  const dp_planner_signature *names = &signature->names;
+  dp_text_add_char(key, signature->is_partial ? 'p' : 's');
+  for (size_t i = 0; i < names->feed_count; i++) {
+    dp_text_add_char(key, '<');
+    dp_text_add(key, names->feeds[i]);
+  }
+  for (size_t i = 0; i < names->fetch_count; i++) {
+    dp_text_add_char(key, '>');
+    dp_text_add(key, names->fetches[i]);
+  }
+  for (size_t i = 0; i < names->target_count; i++) {
+    dp_text_add_char(key, '!');
+    dp_text_add(key, names->targets[i]);
+  }
+}
+
+/* A failed plan leaves the table, unless another has taken its place meanwhile. */
+static void forget_plan(master_session *session, step_plan *plan) {
+  dp_text key = {0};
+  print_signature(&plan->signature, &key);
+  pthread_mutex_lock(&session->lock);
+  bool is_there = dp_map_get(session->plans, dp_text_string(&key)) == plan;
+  if (is_there)
+    dp_map_remove(session->plans, dp_text_string(&key));
+  pthread_mutex_unlock(&session->lock);
+  if (is_there)
+    dp_master_plan_release(plan);
+  dp_text_deinit(&key);
+}
+
+/* Consumes `status` and the builder's references to plan and session. */
+static void finish_building(step_plan *plan, dp_status *status) {
+  master_session *session = plan->session;
+  pthread_mutex_lock(&session->lock);
+  plan->state = status ? PLAN_FAILED : PLAN_READY;
+  plan->failure = status;
+  plan_waiter *waiters = plan->waiters;
+  plan->waiters = NULL;
+  pthread_mutex_unlock(&session->lock);
+  if (status)
+    forget_plan(session, plan);
+  while (waiters) {
+    plan_waiter *waiter = waiters;
+    waiters = waiter->next;
+    if (!status)
+      dp_refcount_retain(&plan->references);
+    waiter->done(waiter->arg, dp_status_retain(status), status ? NULL : plan);
+    dp_free(waiter);
+  }
+  dp_master_plan_release(plan);
+  dp_master_session_release(session);
+}
+
+/* ---- Registering ---- */
+
+typedef struct registration {
+  step_plan *plan;
+  worker_calls calls;
+} registration;
+
+typedef struct piece_registration {
+  registration *all;
+  plan_piece *piece;
+} piece_registration;
+
+static void count_registration(registration *all, dp_status *status) {
+  if (!worker_calls_count(&all->calls, status))
+    return;
+  dp_status *first = worker_calls_deinit(&all->calls);
+  step_plan *plan = all->plan;
+  dp_free(all);
+  finish_building(plan, first);
+}
+
+static void piece_registered(void *arg, dp_status *status, const void *response) {
+  piece_registration *one = arg;
+  registration *all = one->all;
+  if (!status) {
+    const Tensorflow__RegisterGraphResponse *registered = response;
+    one->piece->graph_handle = dp_strdup(registered->graph_handle);
+  }
+  dp_free(one);
+  count_registration(all, status);
+}
+
+static void register_piece(registration *all, size_t index, const dp_graph *graph) {
+  master_session *session = all->plan->session;
+  dp_arena *arena = dp_arena_create();
+  Tensorflow__RegisterGraphRequest request = TENSORFLOW__REGISTER_GRAPH_REQUEST__INIT;
+  request.session_handle = session->handle;
+  request.create_worker_session_called = true;
+  request.graph_def = dp_graph_export_given(graph, arena, true);
+  request.graph_options = session->config->graph_options;
+  request.config_proto = session->config;
+  piece_registration *one = DP_NEW(piece_registration);
+  *one = (piece_registration){all, &all->plan->pieces[index]};
+  dp_worker_peer *peer = session->workers[all->plan->pieces[index].worker].peer;
+  peer->ops->call(peer, DP_WORKER_REGISTER_GRAPH, &request, DP_FOREVER, session->life,
+                  piece_registered, one);
+  dp_arena_destroy(arena);
+}
+
+static dp_status *find_worker(const master_session *session, const char *task, size_t *worker_out) {
+  for (size_t i = 0; i < session->worker_count; i++) {
+    if (strcmp(session->workers[i].task, task) == 0) {
+      *worker_out = i;
+      return NULL;
+    }
+  }
+  return dp_status_create(DP_INTERNAL,
+                          "the plan has a piece for %s, which this session does not use", task);
+}
+
+static dp_status *assign_pieces(step_plan *plan, const dp_partitions *partitions) {
+  plan->pieces = DP_NEW_ARRAY(plan_piece, partitions->count + 1);
+  plan->piece_count = partitions->count;
+  plan->client_piece = SIZE_MAX;
+  const char *client_task = dp_worker_task(plan->session->master->worker);
+  for (size_t i = 0; i < partitions->count; i++) {
+    DP_RETURN_IF_ERROR(
+        find_worker(plan->session, partitions->items[i].location, &plan->pieces[i].worker));
+    if (strcmp(partitions->items[i].location, client_task) == 0)
+      plan->client_piece = i;
+  }
+  return NULL;
+}
+
+/* Consumes the caller's hold on the plan. */
+static void register_all(step_plan *plan, dp_partitions *partitions) {
+  registration *all = DP_NEW(registration);
+  all->plan = plan;
+  worker_calls_init(&all->calls, partitions->count + 1);
+  for (size_t i = 0; i < partitions->count; i++)
+    register_piece(all, i, partitions->items[i].graph);
+  count_registration(all, NULL);
+}
+
+/* ---- Planning ---- */
+
+static const char **make_keys(step_plan *plan, const char *const *names, size_t count) {
+  const dp_planner_devices *devices = &plan->session->devices;
+  const dp_planner_device *client = &devices->items[devices->client];
+  const char **keys = DP_ARENA_ARRAY(plan->arena, const char *, count + 1);
+  dp_text key = {0};
+  for (size_t i = 0; i < count; i++) {
+    dp_text_clear(&key);
+    dp_rendezvous_key_print(&key, client->name, client->incarnation, client->name, names[i], 0, 0);
+    keys[i] = dp_arena_strdup(plan->arena, dp_text_string(&key));
+  }
+  dp_text_deinit(&key);
+  return keys;
+}
+
+static uint64_t device_incarnation(void *arg, const char *device) {
+  const master_session *session = arg;
+  for (size_t i = 0; i < session->devices.count; i++) {
+    if (strcmp(session->devices.items[i].name, device) == 0)
+      return session->devices.items[i].incarnation;
+  }
+  return 0;
+}
+
+/* With the planning lock held. */
+static dp_status *make_partitions(step_plan *plan, dp_partitions *partitions_out) {
+  master_session *session = plan->session;
+  dp_planner_place_options place = {
+      .allow_soft_placement = session->config->allow_soft_placement,
+      .log_placement = session->config->log_device_placement,
+      .remembered = session->placements,
+  };
+  if (!session->prepared)
+    DP_RETURN_IF_ERROR(
+        dp_planner_prepare(session->graph, &session->devices, &place, &session->prepared));
+  dp_graph *graph = NULL;
+  dp_status *status =
+      dp_planner_prune(session->prepared, &plan->signature.names, &session->devices, false, &graph);
+  if (!status)
+    status = dp_planner_place(graph, &session->devices, &place);
+  if (!status)
+    status = dp_planner_optimize(graph, session->config->graph_options);
+  if (!status)
+    status = dp_planner_partition(graph, DP_PARTITION_BY_TASK, device_incarnation, session,
+                                  partitions_out);
+  if (graph)
+    dp_graph_destroy(graph);
+  return status;
+}
+
+static void build_plan(void *arg) {
+  step_plan *plan = arg;
+  const dp_planner_signature *names = &plan->signature.names;
+  plan->feed_keys = make_keys(plan, names->feeds, names->feed_count);
+  plan->fetch_keys = make_keys(plan, names->fetches, names->fetch_count);
+  dp_partitions partitions = {0};
+  pthread_mutex_lock(&plan->session->planning);
+  dp_status *status = make_partitions(plan, &partitions);
+  pthread_mutex_unlock(&plan->session->planning);
+  if (!status)
+    status = assign_pieces(plan, &partitions);
+  if (status)
+    finish_building(plan, status);
+  else
+    register_all(plan, &partitions);
+  dp_partitions_deinit(&partitions);
+}
+
+/* ---- Finding ---- */
+
+static void add_waiter(step_plan *plan, plan_done_fn done, void *arg) {
+  plan_waiter *waiter = DP_NEW(plan_waiter);
+  *waiter = (plan_waiter){plan->waiters, done, arg};
+  plan->waiters = waiter;
+}
+
+void dp_master_plan_get(master_session *session, const step_signature *signature, plan_done_fn done,
+                        void *arg) {
+  dp_text key = {0};
+  print_signature(signature, &key);
+  pthread_mutex_lock(&session->lock);
+  if (session->closed) {
+    pthread_mutex_unlock(&session->lock);
+    dp_text_deinit(&key);
+    done(arg, dp_status_create(DP_FAILED_PRECONDITION, "Session is closed."), NULL);
+    return;
+  }
+  step_plan *plan = dp_map_get(session->plans, dp_text_string(&key));
+  bool is_ready = plan && plan->state == PLAN_READY;
+  bool is_new = !plan;
+  if (is_new) {
+    plan = make_plan(session, signature);
+    dp_map_put(session->plans, dp_text_string(&key), plan);
+    dp_refcount_retain(&plan->references); /* the builder's */
+    dp_refcount_retain(&session->references);
+  }
+  if (is_ready)
+    dp_refcount_retain(&plan->references);
+  else
+    add_waiter(plan, done, arg);
+  pthread_mutex_unlock(&session->lock);
+  dp_text_deinit(&key);
+  if (is_ready)
+    done(arg, NULL, plan);
+  else if (is_new)
+    dp_pool_run(session->master->blocking, build_plan, plan);
+}

@@ -1,0 +1,373 @@
+/* Sessions: creation over the workers, extension, closing.
+ *
+ * Creating one asks every worker that the session may use (device_filters narrow the choice) for
+ * its devices, then opens a session on each. Both rounds run at once over all workers; the client
+ * is answered when the last one has answered. */
+#include <inttypes.h>
+#include <stdio.h>
+#include "base/log.h"
+#include "base/philox.h"
+#include "master/master_internal.h"
+#include "wire/device_name.h"
+
+/* ---- Life ---- */
+
+static master_session *make_session(dp_master *master) {
+  master_session *session = DP_NEW(master_session);
+  dp_refcount_init(&session->references);
+  session->master = master;
+  char handle[20];
+  snprintf(handle, sizeof(handle), "%016" PRIx64, dp_random_seed());
+  session->handle = dp_strdup(handle);
+  session->arena = dp_arena_create();
+  session->life = dp_cancel_create(master->life, DP_FOREVER);
+  pthread_mutex_init(&session->planning, NULL);
+  pthread_mutex_init(&session->lock, NULL);
+  session->graph = dp_graph_create(NULL);
+  session->graph->refuse_internal_names = true;
+  session->graph_version = 1;
+  session->placements = dp_map_create();
+  session->plans = dp_map_create();
+  session->callables = dp_map_create();
+  session->partials = dp_map_create();
+  session->last_used = dp_clock_nanos();
+  pthread_mutex_lock(&master->lock);
+  master->live_sessions++;
+  pthread_mutex_unlock(&master->lock);
+  return session;
+}
+
+/* With the planning lock held, or alone. */
+static void forget_prepared(master_session *session) {
+  if (session->prepared)
+    dp_graph_destroy(session->prepared);
+  session->prepared = NULL;
+}
+
+static void free_values(dp_map *map) {
+  const char *key;
+  void *value;
+  for (size_t at = 0; dp_map_next(map, &at, &key, &value);)
+    dp_free(value);
+  dp_map_destroy(map);
+}
+
+static void destroy_session(master_session *session) {
+  dp_master *master = session->master;
+  dp_master_partials_drop(session);
+  dp_master_callables_drop(session);
+  dp_master_plans_drop(session);
+  dp_map_destroy(session->partials);
+  dp_map_destroy(session->callables);
+  dp_map_destroy(session->plans);
+  free_values(session->placements);
+  forget_prepared(session);
+  dp_graph_destroy(session->graph);
+  for (size_t i = 0; i < session->worker_count; i++)
+    dp_free(session->workers[i].task);
+  dp_free(session->workers);
+  dp_free(session->device_items);
+  dp_cancel_release(session->life);
+  pthread_mutex_destroy(&session->planning);
+  pthread_mutex_destroy(&session->lock);
+  dp_arena_destroy(session->arena);
+  dp_free(session->handle);
+  dp_free(session);
+  pthread_mutex_lock(&master->lock);
+  master->live_sessions--;
+  pthread_cond_broadcast(&master->ended);
+  pthread_mutex_unlock(&master->lock);
+}
+
+void dp_master_session_release(master_session *session) {
+  if (session && dp_refcount_release(&session->references))
+    destroy_session(session);
+}
+
+dp_status *dp_master_session_find(dp_master *master, const char *handle,
+                                  master_session **session_out) {
+  pthread_mutex_lock(&master->lock);
+  master_session *found = dp_map_get(master->sessions, handle);
+  if (found) {
+    dp_refcount_retain(&found->references);
+    found->last_used = dp_clock_nanos();
+  }
+  pthread_mutex_unlock(&master->lock);
+  if (!found)
+    return dp_status_create(DP_ABORTED, "Session %s is not found.", handle);
+  *session_out = found;
+  return NULL;
+}
+
+/* ---- Closing ---- */
+
+static void ignore_answer(void *arg, dp_status *status, const void *response) {
+  dp_status_release(status);
+}
+
+static void delete_worker_sessions(master_session *session) {
+  Tensorflow__DeleteWorkerSessionRequest request = TENSORFLOW__DELETE_WORKER_SESSION_REQUEST__INIT;
+  request.session_handle = session->handle;
+  for (size_t i = 0; i < session->worker_count; i++) {
+    dp_worker_peer *peer = session->workers[i].peer;
+    peer->ops->call(peer, DP_WORKER_DELETE_WORKER_SESSION, &request, dp_clock_deadline_ms(10000),
+                    NULL, ignore_answer, NULL);
+  }
+}
+
+void dp_master_session_close(dp_master *master, master_session *session) {
+  pthread_mutex_lock(&master->lock);
+  bool was_open = dp_map_remove(master->sessions, session->handle) != NULL;
+  pthread_mutex_unlock(&master->lock);
+  if (!was_open)
+    return;
+  pthread_mutex_lock(&session->lock);
+  session->closed = true;
+  pthread_mutex_unlock(&session->lock);
+  dp_cancel_trigger(session->life, dp_status_create(DP_CANCELLED, "Session was closed."));
+  dp_master_partials_drop(session);
+  dp_master_callables_drop(session);
+  dp_master_plans_drop(session);
+  delete_worker_sessions(session);
+  dp_master_session_release(session);
+}
+
+/* ---- Creating ---- */
+
+typedef struct creation {
+  master_session *session;
+  master_watch watch;
+  worker_calls calls;
+  dp_cancel *scope;
+  int64_t deadline;
+  dp_master_call_done_fn done;
+  void *arg;
+} creation;
+
+typedef struct worker_creation {
+  creation *all;
+  session_worker *worker;
+} worker_creation;
+
+/* Names the workers that have not told their devices yet, in TensorFlow's words. */
+static void describe_creation(void *arg, dp_text *text) {
+  creation *all = arg;
+  master_session *session = all->session;
+  dp_text_add(text, "CreateSession still waiting for response from worker");
+  for (size_t i = 0; i < session->worker_count; i++) {
+    session_worker *worker = &session->workers[i];
+    if (atomic_load(&worker->has_answered))
+      continue;
+    dp_text_printf(text, ": %s", worker->task);
+    if (worker->peer->ops->describe) {
+      dp_text_add(text, " (");
+      worker->peer->ops->describe(worker->peer, text);
+      dp_text_add_char(text, ')');
+    }
+  }
+}
+
+static void finish_creation(creation *all, dp_status *status) {
+  master_session *session = all->session;
+  dp_master_watch_end(session->master, &all->watch);
+  if (status) {
+    delete_worker_sessions(session);
+    dp_master_session_release(session);
+    all->done(all->arg, status, NULL);
+  } else {
+    dp_master *master = session->master;
+    pthread_mutex_lock(&master->lock);
+    dp_map_put(master->sessions, session->handle, session);
+    pthread_mutex_unlock(&master->lock);
+    Tensorflow__CreateSessionResponse response = TENSORFLOW__CREATE_SESSION_RESPONSE__INIT;
+    response.session_handle = session->handle;
+    response.graph_version = session->graph_version;
+    all->done(all->arg, NULL, &response);
+  }
+  dp_cancel_release(all->scope);
+  dp_free(all);
+}
+
+static void worker_session_created(void *arg, dp_status *status, const void *response) {
+  creation *all = arg;
+  if (worker_calls_count(&all->calls, status))
+    finish_creation(all, worker_calls_deinit(&all->calls));
+}
+
+static void create_worker_sessions(creation *all) {
+  master_session *session = all->session;
+  Tensorflow__CreateWorkerSessionRequest request = TENSORFLOW__CREATE_WORKER_SESSION_REQUEST__INIT;
+  request.session_handle = session->handle;
+  request.isolate_session_state = session->config->isolate_session_state;
+  request.master_task = (char *)dp_worker_task(session->master->worker);
+  request.master_incarnation = (int64_t)dp_worker_device(session->master->worker, 0)->incarnation;
+  worker_calls_init(&all->calls, session->worker_count);
+  size_t count = session->worker_count;
+  for (size_t i = 0; i < count; i++) {
+    dp_worker_peer *peer = session->workers[i].peer;
+    peer->ops->call(peer, DP_WORKER_CREATE_WORKER_SESSION, &request, all->deadline, all->scope,
+                    worker_session_created, all);
+  }
+}
+
+/* All devices of all workers in one list; the client's is the first CPU of the master's own task.
+ */
+static dp_status *collect_devices(master_session *session) {
+  size_t count = 0;
+  for (size_t i = 0; i < session->worker_count; i++)
+    count += session->workers[i].status->n_device_attributes;
+  session->device_items = DP_NEW_ARRAY(dp_planner_device, count + 1);
+  const char *client = dp_worker_device(session->master->worker, 0)->name;
+  dp_worker_peer *local = dp_worker_local_peer(session->master->worker);
+  bool has_client = false;
+  size_t at = 0;
+  for (size_t i = 0; i < session->worker_count; i++) {
+    const Tensorflow__GetStatusResponse *status = session->workers[i].status;
+    for (size_t k = 0; k < status->n_device_attributes; k++, at++) {
+      const Tensorflow__DeviceAttributes *device = status->device_attributes[k];
+      /* Whoever made another task, it knows best which kernels it has. */
+      session->device_items[at] =
+          (dp_planner_device){.name = device->name,
+                              .type = device->device_type,
+                              .incarnation = device->incarnation,
+                              .is_foreign = session->workers[i].peer != local};
+      if (strcmp(device->name, client) == 0) {
+        session->devices.client = at;
+        has_client = true;
+      }
+    }
+  }
+  session->devices.items = session->device_items;
+  session->devices.count = count;
+  if (!has_client)
+    return DP_INVALID("device_filters leave out %s, the task that the client talks to",
+                      dp_worker_task(session->master->worker));
+  return NULL;
+}
+
+static void worker_status_known(void *arg, dp_status *status, const void *response) {
+  worker_creation *one = arg;
+  creation *all = one->all;
+  atomic_store(&one->worker->has_answered, true);
+  if (!status) {
+    pthread_mutex_lock(&all->calls.lock);
+    status = dp_wire_copy(response, all->session->arena, &one->worker->status);
+    pthread_mutex_unlock(&all->calls.lock);
+  }
+  dp_free(one);
+  if (!worker_calls_count(&all->calls, status))
+    return;
+  status = worker_calls_deinit(&all->calls);
+  if (!status)
+    status = collect_devices(all->session);
+  if (status)
+    finish_creation(all, status);
+  else
+    create_worker_sessions(all);
+}
+
+static void ask_workers(creation *all) {
+  master_session *session = all->session;
+  size_t count = session->worker_count;
+  worker_calls_init(&all->calls, count);
+  Tensorflow__GetStatusRequest request = TENSORFLOW__GET_STATUS_REQUEST__INIT;
+  for (size_t i = 0; i < count; i++) {
+    worker_creation *one = DP_NEW(worker_creation);
+    *one = (worker_creation){all, &session->workers[i]};
+    dp_worker_peer *peer = session->workers[i].peer;
+    peer->ops->call(peer, DP_WORKER_GET_STATUS, &request, all->deadline, all->scope,
+                    worker_status_known, one);
+  }
+}
+
+/* Without filters every task counts; with some, those that one of them matches, and our own. */
+static dp_status *is_wanted(const Tensorflow__ConfigProto *config, const char *task,
+                            bool *wanted_out) {
+  *wanted_out = config->n_device_filters == 0;
+  dp_device_name task_name;
+  DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(task), &task_name));
+  for (size_t i = 0; i < config->n_device_filters; i++) {
+    dp_device_name filter;
+    DP_RETURN_IF_ERROR(dp_status_annotate(
+        dp_device_name_parse(dp_view_of(config->device_filters[i]), &filter), "device_filters"));
+    dp_device_name filter_task = dp_device_name_task(&filter);
+    *wanted_out |= dp_device_name_accepts(&filter_task, &task_name);
+  }
+  return NULL;
+}
+
+static dp_status *choose_workers(master_session *session) {
+  dp_master *master = session->master;
+  const char *const *tasks;
+  size_t count = master->cluster->tasks(master->cluster_arg, &tasks);
+  session->workers = DP_NEW_ARRAY(session_worker, count + 1);
+  for (size_t i = 0; i < count; i++) {
+    bool is_own = strcmp(tasks[i], dp_worker_task(master->worker)) == 0;
+    bool wanted;
+    DP_RETURN_IF_ERROR(is_wanted(session->config, tasks[i], &wanted));
+    if (!wanted && !is_own)
+      continue;
+    session_worker *worker = &session->workers[session->worker_count];
+    if (is_own)
+      worker->peer = dp_worker_local_peer(master->worker);
+    else
+      DP_RETURN_IF_ERROR(master->cluster->find(master->cluster_arg, tasks[i], &worker->peer));
+    worker->task = dp_strdup(tasks[i]);
+    session->worker_count++;
+  }
+  return NULL;
+}
+
+static dp_status *prepare_session(master_session *session,
+                                  const Tensorflow__CreateSessionRequest *request) {
+  if (request->config)
+    DP_RETURN_IF_ERROR(dp_wire_copy(request->config, session->arena, &session->config));
+  else
+    session->config = dp_wire_new(session->arena, &tensorflow__config_proto__descriptor);
+  if (request->graph_def)
+    DP_RETURN_IF_ERROR(dp_graph_import(session->graph, request->graph_def));
+  return choose_workers(session);
+}
+
+void dp_master_create_session(dp_master *master, const Tensorflow__CreateSessionRequest *request,
+                              dp_cancel *cancel, dp_master_call_done_fn done, void *arg) {
+  master_session *session = make_session(master);
+  dp_status *status = prepare_session(session, request);
+  if (status) {
+    dp_master_session_release(session);
+    done(arg, status, NULL);
+    return;
+  }
+  creation *all = DP_NEW(creation);
+  all->session = session;
+  all->scope = dp_cancel_create(cancel, DP_FOREVER);
+  all->deadline = dp_clock_deadline_ms(session->config->operation_timeout_in_ms);
+  all->done = done;
+  all->arg = arg;
+  dp_master_watch_begin(master, &all->watch, describe_creation, all);
+  DP_LOG(MASTER, INFO, "Start master session %s", session->handle);
+  ask_workers(all);
+}
+
+/* ---- Extending ---- */
+
+dp_status *dp_master_session_extend(master_session *session,
+                                    const Tensorflow__ExtendSessionRequest *request,
+                                    int64_t *version_out) {
+  pthread_mutex_lock(&session->planning);
+  dp_status *status = NULL;
+  if (request->current_graph_version != session->graph_version)
+    status = dp_status_create(DP_ABORTED,
+                              "Session %s: the graph is at version %lld, the extension is for "
+                              "version %lld",
+                              session->handle, (long long)session->graph_version,
+                              (long long)request->current_graph_version);
+  else if (request->graph_def)
+    status = dp_graph_import(session->graph, request->graph_def);
+  if (!status) {
+    *version_out = ++session->graph_version;
+    forget_prepared(session);
+  }
+  pthread_mutex_unlock(&session->planning);
+  return status;
+}

@@ -1,0 +1,77 @@
+/* What the planner's files share: building nodes in a line, and names of tensors. */
+#ifndef DP_PLANNER_PLANNER_INTERNAL_H
+#define DP_PLANNER_PLANNER_INTERNAL_H
+
+#include "planner/planner.h"
+
+/* ---- Attributes for builders (build.c) ---- */
+static inline dp_attr attr_type(const char *name, int32_t type) {
+  return (dp_attr){.name = name, .kind = DP_ATTR_TYPE, .type = type};
+}
+static inline dp_attr attr_int(const char *name, int64_t value) {
+  return (dp_attr){.name = name, .kind = DP_ATTR_INT, .integer = value};
+}
+static inline dp_attr attr_bool(const char *name, bool value) {
+  return (dp_attr){.name = name, .kind = DP_ATTR_BOOL, .boolean = value};
+}
+static inline dp_attr attr_string(const char *name, const char *value) {
+  return (dp_attr){.name = name, .kind = DP_ATTR_STRING, .string = dp_view_of(value)};
+}
+
+/* Two ends of a value that leaves the graph here and comes in there. */
+typedef struct dp_transfer {
+  const char *tensor_name;
+  const char *send_device;
+  uint64_t send_incarnation;
+  const char *recv_device;
+  bool client_terminated;
+} dp_transfer;
+/* _Send of `value`, and _Recv of a value of type `type`. Both get `device` as request and
+ * assignment. Names must be free. */
+DP_MUST_USE dp_status *dp_planner_add_send(dp_graph *graph, const char *name,
+                                           const dp_transfer *transfer, dp_input value,
+                                           dp_node **node_out);
+DP_MUST_USE dp_status *dp_planner_add_recv(dp_graph *graph, const char *name,
+                                           const dp_transfer *transfer, dp_dtype type,
+                                           dp_node **node_out);
+/* A node of a built-in op; attributes that it lacks are defaults. */
+DP_MUST_USE dp_status *dp_planner_add(dp_graph *graph, const char *op, const char *name,
+                                      const char *device, const dp_input *inputs,
+                                      int32_t input_count, const dp_attr *attrs, int32_t attr_count,
+                                      dp_node **node_out);
+/* A Const with this value. */
+DP_MUST_USE dp_status *dp_planner_add_const(dp_graph *graph, const char *name, const char *device,
+                                            const dp_tensor *value, dp_node **node_out);
+/* The Const float of shape [0] that stands for "it has happened". */
+DP_MUST_USE dp_status *dp_planner_add_signal(dp_graph *graph, const char *name, const char *device,
+                                             dp_node **node_out);
+/* Sets both the request and the assignment; `device` must live as long as the graph. */
+static inline void node_set_device(dp_node *node, const char *device) {
+  node->device = device;
+  node->assigned_device = device;
+}
+/* "<prefix>_<letter><number>", never given out before in this process nor taken in `graph`: workers
+ * may share kernels of a session by name. In `arena`. */
+const char *dp_planner_new_name(const dp_graph *graph, dp_arena *arena, const char *prefix,
+                                char letter);
+/* Adds many control inputs at once; in any order, repeated or not. */
+void dp_planner_add_controls(dp_graph *graph, dp_node *node, const int32_t *ids, size_t count);
+/* Sorts ids and drops those that repeat; returns how many are left. */
+int32_t dp_planner_sort_ids(int32_t *ids, int32_t count);
+
+/* ---- Control loops (control_loops.c) ---- */
+/* Whether a node is the Merge of a control loop. */
+bool dp_is_control_loop_merge(const dp_node *node);
+/* Moves Switch, Exit, Enter and NextIteration to where their data is, and gives every device that
+ * takes part in a loop a small loop of its own that follows the real one. The graph is placed. */
+DP_MUST_USE dp_status *dp_planner_add_control_loops(dp_graph *graph, char letter);
+
+/* ---- Lowering (lower.c) ---- */
+/* As dp_planner_lower; with `keep_names` what is lowered can still be fetched and targeted. */
+DP_MUST_USE dp_status *dp_planner_lower_all(dp_graph *graph, bool keep_names);
+
+/* ---- Tensor names ---- */
+/* "x:1" is node "x", output 1; "x" output 0; "^x" output -1. The name is copied to `arena`. */
+const char *dp_planner_parse_tensor(dp_arena *arena, const char *text, int32_t *output_out);
+
+#endif

@@ -1,0 +1,28 @@
+/* Devices: what nodes are placed on. A task has one or more CPU devices; each has its own resources
+ * and an incarnation number that changes with every start, so that a peer notices a restart. */
+#ifndef DP_RUNTIME_DEVICE_H
+#define DP_RUNTIME_DEVICE_H
+
+#include "base/thread.h"
+#include "runtime/resource.h"
+
+typedef struct dp_device {
+  dp_refcount references;
+  char *name;           /* "/job:ps/replica:0/task:1/device:CPU:0" */
+  char *type;           /* "CPU" */
+  uint64_t incarnation; /* never 0 */
+  int64_t memory_limit;
+  dp_resources *resources;
+  dp_pool *compute;  /* borrowed: the process's */
+  dp_pool *blocking; /* borrowed */
+} dp_device;
+
+/* `compute` and `blocking` must outlive the device. */
+dp_device *dp_device_create(const char *name, const char *type, dp_pool *compute,
+                            dp_pool *blocking);
+/* The same device with resources of its own: for isolated sessions. */
+dp_device *dp_device_isolate(const dp_device *device);
+dp_device *dp_device_retain(dp_device *device);
+void dp_device_release(dp_device *device);
+
+#endif

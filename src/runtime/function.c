@@ -1,0 +1,271 @@
+/* The function runtime: library functions, compiled once for a device and run within a step.
+ *
+ * An instance is made in two moves. dp_function_get writes the body as a graph and prunes it: that
+ * needs no kernels, so functions may call each other and themselves. The first call compiles the
+ * body into an executor, under the instance's own lock. Instances live as long as the runtime. */
+#include "runtime/function.h"
+
+#include <pthread.h>
+#include "base/map.h"
+#include "base/memory.h"
+
+struct dp_function_runtime {
+  dp_refcount references;
+  dp_library *library;
+  dp_device *device;
+  dp_function_rewrite_fn rewrite;
+  void *rewrite_arg;
+  pthread_mutex_t lock;
+  dp_map *instances; /* canonical text -> dp_function_instance */
+};
+
+struct dp_function_instance {
+  dp_function_runtime *runtime; /* borrowed: it owns us */
+  char *name;
+  int32_t argument_count, result_count;
+  dp_dtype *argument_types, *result_types;
+  pthread_mutex_t lock;
+  dp_graph *graph;       /* until compiled */
+  dp_executor *executor; /* afterwards */
+  dp_status *failure;    /* of compiling; stays */
+};
+
+dp_function_runtime *dp_function_runtime_create(dp_library *library, dp_device *device) {
+  dp_function_runtime *runtime = DP_NEW(dp_function_runtime);
+  dp_refcount_init(&runtime->references);
+  runtime->library = dp_library_retain(library);
+  runtime->device = dp_device_retain(device);
+  pthread_mutex_init(&runtime->lock, NULL);
+  runtime->instances = dp_map_create();
+  return runtime;
+}
+
+dp_function_runtime *dp_function_runtime_retain(dp_function_runtime *runtime) {
+  dp_refcount_retain(&runtime->references);
+  return runtime;
+}
+
+static void destroy_instance(dp_function_instance *instance) {
+  if (instance->graph)
+    dp_graph_destroy(instance->graph);
+  if (instance->executor)
+    dp_executor_release(instance->executor);
+  dp_status_release(instance->failure);
+  pthread_mutex_destroy(&instance->lock);
+  dp_free(instance->argument_types);
+  dp_free(instance->result_types);
+  dp_free(instance->name);
+  dp_free(instance);
+}
+
+void dp_function_runtime_release(dp_function_runtime *runtime) {
+  if (!runtime || !dp_refcount_release(&runtime->references))
+    return;
+  const char *key;
+  void *instance;
+  for (size_t at = 0; dp_map_next(runtime->instances, &at, &key, &instance);)
+    destroy_instance(instance);
+  dp_map_destroy(runtime->instances);
+  pthread_mutex_destroy(&runtime->lock);
+  dp_library_release(runtime->library);
+  dp_device_release(runtime->device);
+  dp_free(runtime);
+}
+
+dp_library *dp_function_runtime_library(dp_function_runtime *runtime) {
+  return runtime->library;
+}
+
+void dp_function_runtime_set_rewrite(dp_function_runtime *runtime, dp_function_rewrite_fn rewrite,
+                                     void *arg) {
+  runtime->rewrite = rewrite;
+  runtime->rewrite_arg = arg;
+}
+
+/* ---- Making an instance ---- */
+
+/* Removes what neither a result, a control result nor an effect needs. */
+static void prune_body(const dp_function_body *body) {
+  dp_graph *graph = body->graph;
+  int32_t *stack = DP_NEW_ARRAY(int32_t, (size_t)graph->node_count + 1);
+  bool *needed = DP_NEW_ARRAY(bool, (size_t)graph->node_count + 1);
+  int32_t depth = 0;
+#define NEED(id)                                                                                   \
+  do {                                                                                             \
+    if (!needed[id]) {                                                                             \
+      needed[id] = true;                                                                           \
+      stack[depth++] = (id);                                                                       \
+    }                                                                                              \
+  } while (0)
+  for (int32_t i = 0; i < graph->node_count; i++) {
+    const dp_node *node = graph->nodes[i];
+    if (node && (node->op->is_stateful || dp_node_is(node, "_Retval") || dp_node_is(node, "_Arg")))
+      NEED(i);
+  }
+  for (int32_t i = 0; i < body->control_result_count; i++)
+    NEED(body->control_results[i]->id);
+  while (depth > 0) {
+    const dp_node *node = graph->nodes[stack[--depth]];
+    for (int32_t i = 0; i < node->input_count; i++)
+      NEED(node->inputs[i].node);
+    for (int32_t i = 0; i < node->control_count; i++)
+      NEED(node->controls[i]);
+  }
+#undef NEED
+  for (int32_t i = 0; i < graph->node_count; i++) {
+    if (graph->nodes[i] && !needed[i])
+      dp_graph_remove(graph, graph->nodes[i]);
+  }
+  dp_free(stack);
+  dp_free(needed);
+}
+
+static dp_function_instance *make_instance(dp_function_runtime *runtime, const char *name,
+                                           const dp_function_body *body) {
+  dp_function_instance *instance = DP_NEW(dp_function_instance);
+  instance->runtime = runtime;
+  instance->name = dp_strdup(name);
+  instance->argument_count = body->argument_count;
+  instance->result_count = body->result_count;
+  instance->argument_types = DP_NEW_ARRAY(dp_dtype, (size_t)body->argument_count + 1);
+  instance->result_types = DP_NEW_ARRAY(dp_dtype, (size_t)body->result_count + 1);
+  for (int32_t i = 0; i < body->argument_count; i++)
+    instance->argument_types[i] = dp_dtype_base(body->arguments[i]->output_types[0]);
+  for (int32_t i = 0; i < body->result_count; i++)
+    instance->result_types[i] = dp_dtype_base(body->results[i]->input_types[0]);
+  pthread_mutex_init(&instance->lock, NULL);
+  instance->graph = body->graph;
+  return instance;
+}
+
+static void print_key(const dp_func *function, dp_text *key) {
+  dp_text_add(key, function->name);
+  for (int32_t i = 0; i < function->attr_count; i++) {
+    dp_text_printf(key, "\n%s=", function->attrs[i].name);
+    dp_attr_print(&function->attrs[i], key);
+  }
+}
+
+/* With the runtime's lock held. */
+static dp_status *instantiate(dp_function_runtime *runtime, const dp_func *function,
+                              const char *key, dp_function_instance **instance_out) {
+  dp_function_body body;
+  DP_RETURN_IF_ERROR(dp_function_instantiate(runtime->library, function, &body));
+  prune_body(&body);
+  dp_function_instance *instance = make_instance(runtime, function->name, &body);
+  dp_map_put(runtime->instances, key, instance);
+  *instance_out = instance;
+  return NULL;
+}
+
+dp_status *dp_function_get(dp_function_runtime *runtime, const dp_func *function,
+                           dp_function_instance **instance_out) {
+  dp_text key = {0};
+  print_key(function, &key);
+  pthread_mutex_lock(&runtime->lock);
+  dp_status *status = NULL;
+  dp_function_instance *found = dp_map_get(runtime->instances, dp_text_string(&key));
+  if (found)
+    *instance_out = found;
+  else
+    status = instantiate(runtime, function, dp_text_string(&key), instance_out);
+  pthread_mutex_unlock(&runtime->lock);
+  dp_text_deinit(&key);
+  return status;
+}
+
+int32_t dp_function_argument_count(const dp_function_instance *instance) {
+  return instance->argument_count;
+}
+
+int32_t dp_function_result_count(const dp_function_instance *instance) {
+  return instance->result_count;
+}
+
+dp_dtype dp_function_argument_type(const dp_function_instance *instance, int32_t index) {
+  return instance->argument_types[index];
+}
+
+dp_dtype dp_function_result_type(const dp_function_instance *instance, int32_t index) {
+  return instance->result_types[index];
+}
+
+/* ---- Calling ---- */
+
+/* With the instance's lock held. */
+static dp_status *compile(dp_function_instance *instance) {
+  dp_function_runtime *runtime = instance->runtime;
+  dp_graph *graph = instance->graph;
+  instance->graph = NULL;
+  if (runtime->rewrite) {
+    dp_status *status = runtime->rewrite(runtime->rewrite_arg, graph);
+    if (status) {
+      dp_graph_destroy(graph);
+      return status;
+    }
+  }
+  dp_executor_options options = {.device = runtime->device, .functions = runtime};
+  return dp_executor_create(graph, &options, &instance->executor);
+}
+
+static dp_status *ensure_compiled(dp_function_instance *instance) {
+  pthread_mutex_lock(&instance->lock);
+  if (!instance->executor && !instance->failure)
+    instance->failure = compile(instance);
+  dp_status *status = dp_status_retain(instance->failure);
+  pthread_mutex_unlock(&instance->lock);
+  return status;
+}
+
+typedef struct function_call {
+  dp_step step;
+  dp_call_frame frame;
+  dp_function_done_fn done;
+  void *arg;
+  dp_tensor results[];
+} function_call;
+
+static void finish_call(void *arg, dp_status *status) {
+  function_call *call = arg;
+  call->done(call->arg, status, call->results, call->frame.result_count);
+  for (int32_t i = 0; i < call->frame.result_count; i++)
+    dp_tensor_deinit(&call->results[i]);
+  dp_free(call);
+}
+
+static dp_status *check_arguments(const dp_function_instance *instance, const dp_tensor *arguments,
+                                  int32_t argument_count) {
+  if (argument_count != instance->argument_count)
+    return DP_INVALID("Function %s takes %d arguments but was called with %d", instance->name,
+                      instance->argument_count, argument_count);
+  for (int32_t i = 0; i < argument_count; i++) {
+    if (arguments[i].dtype != instance->argument_types[i])
+      return DP_INVALID("Function %s: argument %d is %s but should be %s", instance->name, i,
+                        dp_dtype_name(arguments[i].dtype),
+                        dp_dtype_name(instance->argument_types[i]));
+  }
+  return NULL;
+}
+
+void dp_function_call(dp_function_instance *instance, dp_step *step, dp_tensor *arguments,
+                      int32_t argument_count, dp_function_done_fn done, void *arg) {
+  dp_status *status = check_arguments(instance, arguments, argument_count);
+  if (!status)
+    status = ensure_compiled(instance);
+  if (status) {
+    done(arg, status, NULL, 0);
+    return;
+  }
+  size_t result_bytes = (size_t)instance->result_count * sizeof(dp_tensor);
+  function_call *call = dp_calloc(1, sizeof(function_call) + result_bytes);
+  call->step = *step;
+  call->step.frame = &call->frame;
+  call->step.functions = instance->runtime;
+  call->frame = (dp_call_frame){.argument_count = argument_count,
+                                .result_count = instance->result_count,
+                                .arguments = arguments,
+                                .results = call->results};
+  call->done = done;
+  call->arg = arg;
+  dp_executor_run(instance->executor, &call->step, finish_call, call);
+}

@@ -1,0 +1,198 @@
+/* A task on the network. The port is bound first, because a task alone on port 0 learns its address
+ * there; then the task's inside is made (task.c), then calls are let in. The end goes the other
+ * way: calls are let out, then the inside ends. */
+#include "server/server.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "server/control_service_internal.h"
+#include "server/server_internal.h"
+
+#define TASK_NAME "/job:%s/replica:0/task:%d"
+
+enum { PRINTED_CALLS = 100 };
+
+/* ---- Addresses --------------------------------------------------------------------------------*/
+
+/* "host:port", with brackets around an IPv6 host; the caller frees it. */
+static char *join_address(dp_view host, int port) {
+  bool brackets = memchr(host.data, ':', host.length) != NULL;
+  dp_text address = {0};
+  dp_text_printf(&address, brackets ? "[%.*s]:%d" : "%.*s:%d", (int)host.length, host.data, port);
+  return dp_text_take(&address);
+}
+
+typedef struct own_address {
+  dp_view host; /* as clients reach it */
+  dp_view bind;
+  int port; /* to bind */
+} own_address;
+
+static bool is_wildcard(dp_view host) {
+  return dp_view_equals(host, "0.0.0.0") || dp_view_equals(host, "::");
+}
+
+static dp_status *find_own_address(const dp_server_options *options, own_address *own_out) {
+  own_address own = {.host = dp_view_of("127.0.0.1"), .port = options->port};
+  int port = 0;
+  if (options->cluster != NULL) {
+    const char *address;
+    DP_RETURN_IF_ERROR(
+        dp_cluster_spec_lookup(options->cluster, options->job, options->task, &address));
+    dp_cluster_split_address(address, &own.host, &port);
+  }
+  if (own.port < 0)
+    own.port = port;
+  if (options->bind != NULL)
+    own.bind = dp_view_of(options->bind);
+  else
+    own.bind = dp_view_equals(own.host, "localhost") ? dp_view_of("127.0.0.1") : own.host;
+  if (options->cluster == NULL && options->bind != NULL)
+    own.host = is_wildcard(own.bind) ? dp_view_of("localhost") : own.bind;
+  *own_out = own;
+  return NULL;
+}
+
+/* ---- Making -----------------------------------------------------------------------------------*/
+
+static bool route(void *arg, dp_rpc_call *call) {
+  dp_server *server = arg;
+  return dp_task_handle(server->task, call) || dp_control_service_handle(server, call);
+}
+
+static dp_status *listen_on(dp_server *server, const dp_server_options *options,
+                            const own_address *own) {
+  char *address = join_address(own->bind, own->port);
+  const char *const addresses[] = {address};
+  dp_rpc_server_options network = {
+      .addresses = addresses, .address_count = 1, .network_threads = options->network_threads};
+  dp_status *status = dp_rpc_server_create(&network, route, server, &server->listener);
+  dp_free(address);
+  if (status != NULL && options->bind == NULL && options->cluster != NULL &&
+      !dp_cluster_host_is_loopback(own->host))
+    status = dp_status_append(status, " (--bind chooses another address to listen on)");
+  return status;
+}
+
+/* The cluster as it was given, or one of this task alone, now that its port is known. */
+static dp_status *settle_cluster(dp_server *server, const dp_server_options *options,
+                                 const own_address *own) {
+  char *address = join_address(own->host, dp_rpc_server_port(server->listener));
+  dp_text target = {0};
+  dp_text_printf(&target, "grpc://%s", address);
+  server->target = dp_text_take(&target);
+  dp_status *status = NULL;
+  if (options->cluster != NULL)
+    server->cluster = dp_cluster_spec_retain(options->cluster);
+  else
+    status = dp_cluster_spec_single("local", address, &server->cluster);
+  dp_free(address);
+  dp_text name = {0};
+  dp_text_printf(&name, TASK_NAME, options->cluster != NULL ? options->job : "local",
+                 options->cluster != NULL ? options->task : 0);
+  server->name = dp_text_take(&name);
+  return status;
+}
+
+static dp_status *make_task(dp_server *server, const dp_server_options *options) {
+  dp_arena *arena = dp_arena_create();
+  size_t count = dp_cluster_spec_task_count(server->cluster), at = 0;
+  dp_task_peer *peers = DP_ARENA_ARRAY(arena, dp_task_peer, count);
+  for (size_t i = 0; i < server->cluster->job_count; i++) {
+    const dp_cluster_job *job = &server->cluster->jobs[i];
+    for (size_t j = 0; j < job->task_count; j++)
+      peers[at++] = (dp_task_peer){
+          .task = dp_arena_printf(arena, TASK_NAME, job->name, job->tasks[j].index),
+          .address = job->tasks[j].address,
+      };
+  }
+  dp_task_options task = {
+      .task = server->name,
+      .peers = peers,
+      .peer_count = count,
+      .cpu_devices = options->cpu_devices > 0 ? options->cpu_devices : 1,
+      .compute_threads = options->compute_threads,
+      .session_idle_nanos = options->session_idle_nanos,
+  };
+  dp_status *status = dp_task_create(&task, &server->task);
+  dp_arena_destroy(arena);
+  return status;
+}
+
+static dp_status *assemble(dp_server *server, const dp_server_options *options) {
+  own_address own;
+  DP_RETURN_IF_ERROR(find_own_address(options, &own));
+  DP_RETURN_IF_ERROR(listen_on(server, options, &own));
+  DP_RETURN_IF_ERROR(settle_cluster(server, options, &own));
+  dp_log_set_task(server->name);
+  return make_task(server, options);
+}
+
+dp_status *dp_server_create(const dp_server_options *options, dp_server **server_out) {
+  dp_server *server = DP_NEW(dp_server);
+  server->created = dp_clock_nanos();
+  server->stop = options->stop;
+  server->stop_arg = options->stop_arg;
+  dp_status *status = assemble(server, options);
+  if (status != NULL) {
+    dp_server_destroy(server);
+    return status;
+  }
+  *server_out = server;
+  return NULL;
+}
+
+dp_status *dp_server_start(dp_server *server) {
+  return dp_rpc_server_start(server->listener);
+}
+
+const char *dp_server_target(const dp_server *server) {
+  return server->target;
+}
+
+int dp_server_port(const dp_server *server) {
+  return dp_rpc_server_port(server->listener);
+}
+
+/* ---- Ending -----------------------------------------------------------------------------------*/
+
+void dp_server_shutdown(dp_server *server, int64_t deadline_nanos) {
+  dp_rpc_server_shutdown(server->listener, deadline_nanos);
+}
+
+void dp_server_destroy(dp_server *server) {
+  if (server == NULL)
+    return;
+  if (server->listener != NULL)
+    dp_rpc_server_shutdown(server->listener, 0);
+  dp_task_destroy(server->task);
+  dp_rpc_server_destroy(server->listener);
+  dp_cluster_spec_release(server->cluster);
+  dp_free(server->target);
+  dp_free(server->name);
+  dp_free(server);
+}
+
+/* ---- Looking at it ----------------------------------------------------------------------------*/
+
+void dp_server_describe(dp_server *server, dp_text *text) {
+  dp_rpc_server_statistics calls;
+  dp_rpc_server_get_statistics(server->listener, &calls);
+  dp_text_printf(text, "%s at %s, up %.1f s\ncluster ", server->name, server->target,
+                 (double)(dp_clock_nanos() - server->created) / 1e9);
+  dp_cluster_spec_print(server->cluster, text);
+  dp_text_printf(text, "\ncalls: %llu, failed %llu, live %llu; %llu bytes in, %llu bytes out\n",
+                 (unsigned long long)calls.calls, (unsigned long long)calls.failures,
+                 (unsigned long long)calls.live_calls, (unsigned long long)calls.request_bytes,
+                 (unsigned long long)calls.response_bytes);
+  size_t before = text->length;
+  dp_rpc_server_print_calls(server->listener, PRINTED_CALLS, text);
+  if (text->length > before)
+    dp_text_add_char(text, '\n');
+  dp_master_describe(dp_task_master(server->task), text);
+  dp_worker_describe(dp_task_worker(server->task), text);
+}

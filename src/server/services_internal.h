@@ -1,0 +1,22 @@
+/* The two services of a task on the network, and a worker on the other side of it.
+ *
+ * Each service takes calls as bytes, finds the method by its path, reads the request, asks the
+ * master or the worker, and writes the answer. Calls that plan or compile (sessions, graphs) go to
+ * the blocking pool first; steps start on the network thread that read them, because every
+ * hand-over costs more than most steps. */
+#ifndef DP_SERVER_SERVICES_INTERNAL_H
+#define DP_SERVER_SERVICES_INTERNAL_H
+
+#include "master/master.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "worker/worker.h"
+
+/* False when the path belongs to another service. */
+bool dp_master_service_handle(dp_master *master, dp_pool *blocking, dp_rpc_call *call);
+bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call *call);
+
+/* A worker behind a channel; consumes the reference to `channel`. Release by its ops. */
+dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task);
+
+#endif

@@ -1,0 +1,36 @@
+/* One task's inside: pools, devices, worker, master and the links to the other tasks, put together.
+ * The server owns one and hands it every call that arrives. */
+#ifndef DP_SERVER_TASK_INTERNAL_H
+#define DP_SERVER_TASK_INTERNAL_H
+
+#include "master/master.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "worker/worker.h"
+
+typedef struct dp_task dp_task;
+
+typedef struct dp_task_peer {
+  const char *task;    /* "/job:ps/replica:0/task:1" */
+  const char *address; /* "host:port" */
+} dp_task_peer;
+
+typedef struct dp_task_options {
+  const char *task;          /* this one's name */
+  const dp_task_peer *peers; /* all tasks of the cluster, this one too, by job and index */
+  size_t peer_count;
+  int cpu_devices;            /* at least 1 */
+  int compute_threads;        /* 0: one a core */
+  int64_t session_idle_nanos; /* 0: sessions stay until they are closed */
+} dp_task_options;
+
+/* Everything is copied from the options. */
+DP_MUST_USE dp_status *dp_task_create(const dp_task_options *options, dp_task **task_out);
+/* After the network has been shut down: no call may be under way. */
+void dp_task_destroy(dp_task *task);
+/* Answers a call of either service; false when it is of neither. */
+bool dp_task_handle(dp_task *task, dp_rpc_call *call);
+dp_worker *dp_task_worker(dp_task *task);
+dp_master *dp_task_master(dp_task *task);
+
+#endif

@@ -1,0 +1,279 @@
+/* The operating system's files. Reads and writes are at offsets (pread, pwrite), so that many
+ * threads work on one file; a rename is followed by a sync of the folder, so that it survives a
+ * crash too. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "storage/file_internal.h"
+
+typedef struct posix_file {
+  dp_file base;
+  int descriptor;
+} posix_file;
+
+/* TensorFlow's mapping of error numbers to codes. */
+static dp_code code_of_errno(int number) {
+  switch (number) {
+  case EINVAL:
+  case ENAMETOOLONG:
+  case E2BIG:
+  case EDESTADDRREQ:
+  case EDOM:
+  case EFAULT:
+  case EILSEQ:
+  case ENOPROTOOPT:
+  case ENOTSOCK:
+  case ENOTTY:
+  case ESPIPE:
+  case ELOOP:
+    return DP_INVALID_ARGUMENT;
+  case ENOENT:
+  case ENODEV:
+  case ENXIO:
+  case ESRCH:
+    return DP_NOT_FOUND;
+  case EEXIST:
+    return DP_ALREADY_EXISTS;
+  case EPERM:
+  case EACCES:
+  case EROFS:
+    return DP_PERMISSION_DENIED;
+  case ENOTEMPTY:
+  case EISDIR:
+  case ENOTDIR:
+  case EBADF:
+  case EBUSY:
+  case ECHILD:
+  case EPIPE:
+  case ETXTBSY:
+    return DP_FAILED_PRECONDITION;
+  case ENOSPC:
+  case EDQUOT:
+  case EMFILE:
+  case ENFILE:
+  case EMLINK:
+  case ENOBUFS:
+  case ENOMEM:
+    return DP_RESOURCE_EXHAUSTED;
+  case EFBIG:
+  case EOVERFLOW:
+  case ERANGE:
+    return DP_OUT_OF_RANGE;
+  case ENOSYS:
+  case ENOTSUP:
+  case EXDEV:
+    return DP_UNIMPLEMENTED;
+  case EAGAIN:
+  case EINTR:
+  case ENOLCK:
+    return DP_UNAVAILABLE;
+  case ESTALE:
+  case EDEADLK:
+    return DP_ABORTED;
+  case ECANCELED:
+    return DP_CANCELLED;
+  case ETIMEDOUT:
+    return DP_DEADLINE_EXCEEDED;
+  default:
+    return DP_UNKNOWN;
+  }
+}
+
+dp_status *dp_status_from_errno(int number, const char *path) {
+  char text[128];
+  return dp_status_create(code_of_errno(number), "%s; %s", path,
+                          strerror_r(number, text, sizeof text));
+}
+
+const char *dp_posix_path(const char *path) {
+  if (strncmp(path, "file://", 7) != 0)
+    return path;
+  const char *slash = strchr(path + 7, '/'); /* behind the host, which is ignored */
+  return slash ? slash : path + 7;
+}
+
+/* ---- One file ---- */
+static dp_status *posix_read(dp_file *base, uint64_t offset, void *to, size_t length,
+                             size_t *read_out) {
+  posix_file *file = (posix_file *)base;
+  size_t done = 0;
+  while (done < length) {
+    ssize_t count =
+        pread(file->descriptor, (char *)to + done, length - done, (off_t)(offset + done));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return dp_status_from_errno(errno, base->path);
+    if (count == 0)
+      break;
+    done += (size_t)count;
+  }
+  *read_out = done;
+  return NULL;
+}
+
+static bool posix_set_direct(dp_file *base) {
+  posix_file *file = (posix_file *)base;
+  int flags = fcntl(file->descriptor, F_GETFL);
+  return flags >= 0 && fcntl(file->descriptor, F_SETFL, flags | O_DIRECT) == 0;
+}
+
+/* Some file systems accept O_DIRECT and then refuse to write: goes on without. */
+static bool stop_direct(posix_file *file) {
+  int flags = fcntl(file->descriptor, F_GETFL);
+  return flags >= 0 && (flags & O_DIRECT) &&
+         fcntl(file->descriptor, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+static dp_status *posix_resize(dp_file *base, uint64_t size) {
+  if (ftruncate(((posix_file *)base)->descriptor, (off_t)size) != 0)
+    return dp_status_from_errno(errno, base->path);
+  return NULL;
+}
+
+static dp_status *posix_write(dp_file *base, uint64_t offset, const void *data, size_t length) {
+  posix_file *file = (posix_file *)base;
+  size_t done = 0;
+  while (done < length) {
+    ssize_t count =
+        pwrite(file->descriptor, (const char *)data + done, length - done, (off_t)(offset + done));
+    if (count < 0 && (errno == EINTR || (errno == EINVAL && stop_direct(file))))
+      continue;
+    if (count < 0)
+      return dp_status_from_errno(errno, base->path);
+    done += (size_t)count;
+  }
+  return NULL;
+}
+
+static void posix_reserve(dp_file *base, uint64_t size) {
+  /* Fails on some file systems: then writing simply extends the file. */
+  if (fallocate(((posix_file *)base)->descriptor, 0, 0, (off_t)size) != 0)
+    return;
+}
+
+static dp_status *posix_sync(dp_file *base) {
+  if (fdatasync(((posix_file *)base)->descriptor) != 0 && errno != EINVAL && errno != EROFS)
+    return dp_status_from_errno(errno, base->path);
+  return NULL;
+}
+
+static dp_status *posix_size(dp_file *base, uint64_t *size_out) {
+  struct stat information;
+  if (fstat(((posix_file *)base)->descriptor, &information) != 0)
+    return dp_status_from_errno(errno, base->path);
+  *size_out = (uint64_t)information.st_size;
+  return NULL;
+}
+
+static dp_status *posix_close(dp_file *base) {
+  posix_file *file = (posix_file *)base;
+  int result = close(file->descriptor);
+  dp_status *status = result != 0 ? dp_status_from_errno(errno, base->path) : NULL;
+  dp_free(base->path);
+  dp_free(base->final_path);
+  dp_free(file);
+  return status;
+}
+
+static const dp_file_ops posix_file_ops = {posix_read,       posix_write,  posix_reserve,
+                                           posix_set_direct, posix_resize, posix_sync,
+                                           posix_size,       posix_close};
+
+static dp_status *posix_open(const char *path, dp_file_mode mode, dp_file **file_out) {
+  static const int flags[] = {[DP_FILE_READ] = O_RDONLY,
+                              [DP_FILE_CREATE] = O_RDWR | O_CREAT | O_TRUNC,
+                              [DP_FILE_APPEND] = O_RDWR | O_CREAT};
+  int descriptor;
+  do
+    descriptor = open(dp_posix_path(path), flags[mode] | O_CLOEXEC, 0666);
+  while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0)
+    return dp_status_from_errno(errno, path);
+  struct stat information;
+  int number = fstat(descriptor, &information) != 0 ? errno : 0;
+  if (number == 0 && mode == DP_FILE_READ && S_ISDIR(information.st_mode))
+    number = EISDIR;
+  if (number != 0) {
+    close(descriptor);
+    return dp_status_from_errno(number, path);
+  }
+  posix_file *file = DP_NEW(posix_file);
+  file->base.ops = &posix_file_ops;
+  file->base.path = dp_strdup(path);
+  file->base.append_at = mode == DP_FILE_APPEND ? (uint64_t)information.st_size : 0;
+  file->descriptor = descriptor;
+  *file_out = &file->base;
+  return NULL;
+}
+
+/* ---- Folders and names ---- */
+static dp_status *posix_information(const char *path, dp_file_information *information_out) {
+  struct stat information;
+  if (stat(dp_posix_path(path), &information) != 0)
+    return dp_status_from_errno(errno, path);
+  *information_out = (dp_file_information){
+      .size = (uint64_t)information.st_size,
+      .modified_nanos =
+          (int64_t)information.st_mtim.tv_sec * 1000000000 + information.st_mtim.tv_nsec,
+      .is_folder = S_ISDIR(information.st_mode),
+  };
+  return NULL;
+}
+
+static dp_status *posix_list(const char *path, dp_name_list *names) {
+  DIR *folder = opendir(dp_posix_path(path));
+  if (!folder)
+    return dp_status_from_errno(errno, path);
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      DP_ARRAY_PUSH(names, dp_strdup(entry->d_name));
+  }
+  closedir(folder);
+  return NULL;
+}
+
+static dp_status *posix_make_folder(const char *path) {
+  return mkdir(dp_posix_path(path), 0755) != 0 ? dp_status_from_errno(errno, path) : NULL;
+}
+
+static dp_status *posix_remove(const char *path) {
+  return unlink(dp_posix_path(path)) != 0 ? dp_status_from_errno(errno, path) : NULL;
+}
+
+static dp_status *posix_remove_folder(const char *path) {
+  return rmdir(dp_posix_path(path)) != 0 ? dp_status_from_errno(errno, path) : NULL;
+}
+
+/* Makes a new name in the folder of `path` last. File systems without such a thing are forgiven. */
+static void sync_folder_of(const char *path) {
+  char *folder = dp_path_folder(path);
+  int descriptor = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    fsync(descriptor);
+    close(descriptor);
+  }
+  dp_free(folder);
+}
+
+static dp_status *posix_rename(const char *from, const char *to) {
+  if (rename(dp_posix_path(from), dp_posix_path(to)) != 0)
+    return dp_status_from_errno(errno, from);
+  sync_folder_of(dp_posix_path(to));
+  return NULL;
+}
+
+const dp_file_system_ops dp_posix_file_system = {
+    .scheme = "file",
+    .open = posix_open,
+    .information = posix_information,
+    .list = posix_list,
+    .make_folder = posix_make_folder,
+    .remove = posix_remove,
+    .remove_folder = posix_remove_folder,
+    .rename = posix_rename,
+};

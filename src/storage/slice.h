@@ -1,0 +1,44 @@
+/* Slices of tensors, as checkpoints of partitioned variables name them: a start and a length for
+ * each dimension, or the whole dimension. Text: "0,2:-" is rows 0 and 1 of a matrix;
+ * "4 3 0,2:-" says also that the whole has the shape [4,3]. No state, any thread. */
+#ifndef DP_STORAGE_SLICE_H
+#define DP_STORAGE_SLICE_H
+
+#include "base/text.h"
+#include "tensor/tensor.h"
+
+#define DP_SLICE_FULL (-1)
+
+typedef struct dp_slice {
+  int32_t rank;
+  int64_t start[DP_MAX_RANK];
+  int64_t length[DP_MAX_RANK]; /* DP_SLICE_FULL: all of it, start 0 */
+} dp_slice;
+
+dp_slice dp_slice_full(int rank);
+bool dp_slice_is_full(const dp_slice *slice);
+bool dp_slice_equal(const dp_slice *a, const dp_slice *b);
+/* Shape of the slice of a tensor of shape `whole`. INTERNAL when it does not fit, as TensorFlow. */
+DP_MUST_USE dp_status *dp_slice_shape(const dp_slice *slice, const dp_shape *whole,
+                                      dp_shape *shape_out);
+/* False when they have nothing in common. Both must fit a shape of the same rank. */
+bool dp_slice_intersect(const dp_slice *a, const dp_slice *b, dp_slice *both_out);
+/* "0,2:-" */
+void dp_slice_print(const dp_slice *slice, dp_text *text);
+/* "4 3 0,2:-": shape of the whole, slice, shape of the slice. */
+DP_MUST_USE dp_status *dp_slice_parse(dp_view text, dp_shape *whole_out, dp_slice *slice_out,
+                                      dp_shape *shape_out);
+/* The key of a slice in a checkpoint's table: orders by name, then by position. */
+void dp_slice_encode_key(dp_view name, const dp_slice *slice, dp_text *key);
+
+/* Copies what both slices of a tensor of shape `whole` have in common from one's memory to the
+ * other's; elements of any dtype. */
+void dp_slice_copy(dp_dtype dtype, const dp_shape *whole, const dp_slice *from_slice,
+                   const void *from, const dp_slice *to_slice, void *to);
+
+/* Which of the stored slices to read for `wanted`: the indices of those that overlap, when together
+ * they cover it; false when they do not. One that is equal is taken alone. */
+bool dp_slices_cover(const dp_shape *whole, const dp_slice *stored, size_t stored_count,
+                     const dp_slice *wanted, size_t *indices_out, size_t *count_out);
+
+#endif

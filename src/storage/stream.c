@@ -1,0 +1,206 @@
+/* Input streams; see stream.h. The buffer holds what the reader sees; a compressed stream has a
+ * second one for the file's bytes. */
+#include "storage/stream.h"
+
+#include <string.h>
+#include <zlib.h>
+
+struct dp_input_stream {
+  dp_file *file;
+  uint64_t file_offset;
+  uint64_t position;
+  uint8_t *buffer;
+  size_t capacity, begin, end; /* what is unread in the buffer */
+  bool at_end;                 /* nothing comes after the buffer */
+  dp_compression compression;
+  z_stream inflater;
+  uint8_t *packed;
+  bool inflater_ended; /* a member is complete */
+};
+
+bool dp_compression_parse(dp_view text, dp_compression *compression_out) {
+  static const char *const names[] = {"", "ZLIB", "GZIP"};
+  for (int i = 0; i < 3; ++i) {
+    if (dp_view_equals(text, names[i])) {
+      *compression_out = (dp_compression)i;
+      return true;
+    }
+  }
+  return false;
+}
+
+static int window_bits(dp_compression compression) {
+  return compression == DP_COMPRESSION_GZIP ? MAX_WBITS + 16 : MAX_WBITS;
+}
+
+dp_status *dp_input_stream_open(const char *path, dp_compression compression, size_t buffer_size,
+                                dp_input_stream **stream_out) {
+  dp_file *file;
+  DP_RETURN_IF_ERROR(dp_file_open(path, DP_FILE_READ, &file));
+  dp_input_stream *stream = DP_NEW(dp_input_stream);
+  stream->file = file;
+  stream->compression = compression;
+  stream->capacity = buffer_size < 64 ? 64 : buffer_size > (16u << 20) ? 16u << 20 : buffer_size;
+  stream->buffer = dp_malloc(stream->capacity);
+  if (compression != DP_COMPRESSION_NONE) {
+    stream->packed = dp_malloc(stream->capacity);
+    if (inflateInit2(&stream->inflater, window_bits(compression)) != Z_OK) {
+      stream->compression = DP_COMPRESSION_NONE; /* nothing to end */
+      dp_input_stream_close(stream);
+      return dp_status_out_of_memory();
+    }
+  }
+  *stream_out = stream;
+  return NULL;
+}
+
+void dp_input_stream_close(dp_input_stream *stream) {
+  if (!stream)
+    return;
+  if (stream->compression != DP_COMPRESSION_NONE)
+    inflateEnd(&stream->inflater);
+  dp_file_discard(stream->file);
+  dp_free(stream->buffer);
+  dp_free(stream->packed);
+  dp_free(stream);
+}
+
+/* ---- Filling ---- */
+static dp_status *read_file(dp_input_stream *stream, uint8_t *to, size_t *length_out) {
+  DP_RETURN_IF_ERROR(
+      dp_file_read(stream->file, stream->file_offset, to, stream->capacity, length_out));
+  stream->file_offset += *length_out;
+  return NULL;
+}
+
+/* Takes what is in the packed buffer, and more from the file when that is empty. */
+static dp_status *inflate_some(dp_input_stream *stream, bool *ended_out) {
+  z_stream *inflater = &stream->inflater;
+  if (inflater->avail_in == 0) {
+    size_t length;
+    DP_RETURN_IF_ERROR(read_file(stream, stream->packed, &length));
+    inflater->next_in = stream->packed;
+    inflater->avail_in = (uInt)length;
+    if (length == 0) {
+      *ended_out = true;
+      return NULL;
+    }
+  }
+  if (stream->inflater_ended) {
+    if (stream->compression != DP_COMPRESSION_GZIP) { /* bytes behind the end do not count */
+      *ended_out = true;
+      return NULL;
+    }
+    inflateReset(inflater);
+    stream->inflater_ended = false;
+  }
+  int result = inflate(inflater, Z_NO_FLUSH);
+  if (result == Z_STREAM_END)
+    stream->inflater_ended = true;
+  else if (result != Z_OK && result != Z_BUF_ERROR)
+    return dp_status_create(DP_DATA_LOSS, "inflate() failed with error %d%s%s", result,
+                            inflater->msg ? ": " : "", inflater->msg ? inflater->msg : "");
+  return NULL;
+}
+
+/* Makes the buffer hold something again, unless the end has come. Only when it is empty. */
+static dp_status *fill(dp_input_stream *stream) {
+  stream->begin = stream->end = 0;
+  if (stream->at_end)
+    return NULL;
+  if (stream->compression == DP_COMPRESSION_NONE) {
+    DP_RETURN_IF_ERROR(read_file(stream, stream->buffer, &stream->end));
+    stream->at_end = stream->end == 0;
+    return NULL;
+  }
+  stream->inflater.next_out = stream->buffer;
+  stream->inflater.avail_out = (uInt)stream->capacity;
+  bool ended = false;
+  while (stream->inflater.avail_out == stream->capacity && !ended)
+    DP_RETURN_IF_ERROR(inflate_some(stream, &ended));
+  stream->end = stream->capacity - stream->inflater.avail_out;
+  stream->at_end = stream->end == 0;
+  return NULL;
+}
+
+/* ---- Reading ---- */
+dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length,
+                                size_t *read_out) {
+  size_t done = 0;
+  while (done < length) {
+    if (stream->begin == stream->end) {
+      DP_RETURN_IF_ERROR(fill(stream));
+      if (stream->end == 0)
+        break;
+    }
+    size_t count = stream->end - stream->begin;
+    if (count > length - done)
+      count = length - done;
+    memcpy((char *)to + done, stream->buffer + stream->begin, count);
+    stream->begin += count;
+    done += count;
+  }
+  stream->position += done;
+  *read_out = done;
+  return NULL;
+}
+
+dp_status *dp_input_stream_skip(dp_input_stream *stream, uint64_t length, uint64_t *skipped_out) {
+  uint64_t done = 0;
+  while (done < length) {
+    if (stream->begin == stream->end) {
+      DP_RETURN_IF_ERROR(fill(stream));
+      if (stream->end == 0)
+        break;
+    }
+    size_t count = stream->end - stream->begin;
+    if (count > length - done)
+      count = (size_t)(length - done);
+    stream->begin += count;
+    done += count;
+  }
+  stream->position += done;
+  *skipped_out = done;
+  return NULL;
+}
+
+/* Appends without what is dropped. */
+static void add_line_part(dp_text *line, const uint8_t *data, size_t length) {
+  while (length > 0) {
+    const uint8_t *dropped = memchr(data, '\r', length);
+    size_t count = dropped ? (size_t)(dropped - data) : length;
+    dp_text_append(line, data, count);
+    size_t used = dropped ? count + 1 : count;
+    data += used;
+    length -= used;
+  }
+}
+
+dp_status *dp_input_stream_line(dp_input_stream *stream, dp_text *line, bool *more_out) {
+  dp_text_clear(line);
+  bool has_any = false;
+  for (;;) {
+    if (stream->begin == stream->end) {
+      DP_RETURN_IF_ERROR(fill(stream));
+      if (stream->end == 0)
+        break;
+    }
+    has_any = true;
+    const uint8_t *data = stream->buffer + stream->begin;
+    size_t length = stream->end - stream->begin;
+    const uint8_t *newline = memchr(data, '\n', length);
+    size_t count = newline ? (size_t)(newline - data) : length;
+    add_line_part(line, data, count);
+    size_t used = newline ? count + 1 : count;
+    stream->begin += used;
+    stream->position += used;
+    if (newline)
+      break;
+  }
+  *more_out = has_any;
+  return NULL;
+}
+
+uint64_t dp_input_stream_position(const dp_input_stream *stream) {
+  return stream->position;
+}

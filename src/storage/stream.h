@@ -1,0 +1,34 @@
+/* Input streams: a file from its beginning to its end through a buffer, unpacked on the way when it
+ * is compressed (zlib or gzip, also several gzip members behind each other). One user at a time. */
+#ifndef DP_STORAGE_STREAM_H
+#define DP_STORAGE_STREAM_H
+
+#include "base/text.h"
+#include "storage/file.h"
+
+typedef enum dp_compression {
+  DP_COMPRESSION_NONE,
+  DP_COMPRESSION_ZLIB,
+  DP_COMPRESSION_GZIP
+} dp_compression;
+/* "", "ZLIB", "GZIP"; false for anything else. */
+bool dp_compression_parse(dp_view text, dp_compression *compression_out);
+
+typedef struct dp_input_stream dp_input_stream;
+#define DP_STREAM_BUFFER ((size_t)256 << 10)
+DP_MUST_USE dp_status *dp_input_stream_open(const char *path, dp_compression compression,
+                                            size_t buffer_size, dp_input_stream **stream_out);
+void dp_input_stream_close(dp_input_stream *stream); /* accepts NULL */
+/* Up to `length` bytes; fewer only at the end. DATA_LOSS for a damaged compressed stream. */
+DP_MUST_USE dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length,
+                                            size_t *read_out);
+/* The same without keeping the bytes. */
+DP_MUST_USE dp_status *dp_input_stream_skip(dp_input_stream *stream, uint64_t length,
+                                            uint64_t *skipped_out);
+/* The next line without its end ("\n"; "\r" is dropped wherever it stands, as TensorFlow does).
+ * *more_out is false when there is none. */
+DP_MUST_USE dp_status *dp_input_stream_line(dp_input_stream *stream, dp_text *line, bool *more_out);
+/* Bytes given out so far (unpacked). */
+uint64_t dp_input_stream_position(const dp_input_stream *stream);
+
+#endif

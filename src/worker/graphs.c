@@ -1,0 +1,172 @@
+/* Registered graphs: a master's partition for this task, cut once more by device and compiled. */
+#include <inttypes.h>
+#include <stdio.h>
+#include "planner/planner.h"
+#include "worker/worker_internal.h"
+
+static void destroy_units(registered_graph *graph) {
+  for (size_t i = 0; i < graph->unit_count; i++) {
+    if (graph->units[i].executor)
+      dp_executor_release(graph->units[i].executor);
+    dp_function_runtime_release(graph->units[i].functions);
+  }
+  dp_free(graph->units);
+}
+
+void dp_worker_graph_release(registered_graph *graph) {
+  if (!graph || !dp_refcount_release(&graph->references))
+    return;
+  destroy_units(graph);
+  dp_worker_session_release(graph->session);
+  dp_arena_destroy(graph->arena);
+  dp_free(graph->handle);
+  dp_free(graph);
+}
+
+/* ---- Registering ---- */
+
+static size_t find_device(const worker_session *session, const char *name) {
+  size_t at = 0;
+  while (at < session->device_count && strcmp(session->devices[at]->name, name) != 0)
+    at++;
+  return at;
+}
+
+static uint64_t device_incarnation(void *arg, const char *device) {
+  const worker_session *session = arg;
+  size_t at = find_device(session, device);
+  return at < session->device_count ? session->devices[at]->incarnation : 0;
+}
+
+/* The master has placed every node; what has no device goes to the first. */
+static dp_status *check_devices(dp_graph *graph, const worker_session *session) {
+  for (int32_t i = 0; i < graph->node_count; i++) {
+    dp_node *node = graph->nodes[i];
+    if (!node)
+      continue;
+    const char *device = *node->device ? node->device : session->devices[0]->name;
+    if (find_device(session, device) == session->device_count)
+      return DP_INVALID("node %s is for device %s, which is not one of this task's", node->name,
+                        device);
+    node->assigned_device = device;
+  }
+  return NULL;
+}
+
+static dp_status *compile_unit(registered_graph *whole, dp_partition *partition, graph_unit *unit) {
+  worker_session *session = whole->session;
+  size_t at = find_device(session, partition->location);
+  unit->device = session->devices[at];
+  DP_RETURN_IF_ERROR(dp_planner_fuse(partition->graph, whole->options));
+  dp_graph *graph = partition->graph;
+  partition->graph = NULL;
+  unit->functions = dp_function_runtime_create(graph->library, unit->device);
+  dp_function_runtime_set_rewrite(unit->functions, dp_planner_rewrite_body, whole->options);
+  dp_executor_options options = {.device = unit->device,
+                                 .kernels = session->kernels[at],
+                                 .functions = unit->functions,
+                                 .session_handle = session->handle};
+  return dp_executor_create(graph, &options, &unit->executor);
+}
+
+static dp_status *compile_units(registered_graph *graph, dp_partitions *partitions) {
+  graph->units = DP_NEW_ARRAY(graph_unit, partitions->count);
+  for (size_t i = 0; i < partitions->count; i++) {
+    graph->unit_count = i + 1;
+    DP_RETURN_IF_ERROR(compile_unit(graph, &partitions->items[i], &graph->units[i]));
+  }
+  return NULL;
+}
+
+static dp_status *build(worker_session *session, const Tensorflow__GraphDef *message,
+                        registered_graph *graph) {
+  dp_graph *whole = dp_graph_create(NULL);
+  dp_partitions partitions = {0};
+  dp_status *status;
+  DP_GOTO_IF_ERROR(status, done, dp_graph_import(whole, message));
+  DP_GOTO_IF_ERROR(status, done, check_devices(whole, session));
+  DP_GOTO_IF_ERROR(status, done,
+                   dp_planner_partition(whole, DP_PARTITION_BY_DEVICE, device_incarnation, session,
+                                        &partitions));
+  status = compile_units(graph, &partitions);
+done:
+  dp_partitions_deinit(&partitions);
+  dp_graph_destroy(whole);
+  return status;
+}
+
+/* use_per_session_threads: the first graph that a session registers brings its wishes along. */
+static void make_session_threads(dp_worker *worker, worker_session *session,
+                                 const Tensorflow__ConfigProto *config) {
+  if (!config || !config->use_per_session_threads)
+    return;
+  dp_pool *threads = dp_pool_create("session", config->inter_op_parallelism_threads);
+  pthread_mutex_lock(&worker->lock);
+  bool is_first = !session->threads;
+  if (is_first)
+    session->threads = threads;
+  pthread_mutex_unlock(&worker->lock);
+  if (!is_first)
+    dp_pool_destroy(threads);
+}
+
+dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
+                                    const Tensorflow__RegisterGraphRequest *request,
+                                    char **handle_out) {
+  if (!request->graph_def)
+    return DP_INVALID("RegisterGraph: graph_def is missing");
+  make_session_threads(worker, session, request->config_proto);
+  registered_graph *graph = DP_NEW(registered_graph);
+  dp_refcount_init(&graph->references);
+  dp_refcount_retain(&session->references);
+  graph->session = session;
+  graph->arena = dp_arena_create();
+  dp_status *status = NULL;
+  if (request->graph_options)
+    status = dp_wire_copy(request->graph_options, graph->arena, &graph->options);
+  if (!status)
+    status = build(session, request->graph_def, graph);
+  if (status) {
+    dp_worker_graph_release(graph);
+    return status;
+  }
+  char handle[32];
+  pthread_mutex_lock(&worker->lock);
+  snprintf(handle, sizeof(handle), "%016" PRIx64, ++worker->next_graph);
+  graph->handle = dp_strdup(handle);
+  dp_map_put(session->graphs, handle, graph);
+  pthread_mutex_unlock(&worker->lock);
+  *handle_out = dp_strdup(handle);
+  return NULL;
+}
+
+/* ---- Finding and removing ---- */
+
+dp_status *dp_worker_graph_find(dp_worker *worker, worker_session *session, const char *handle,
+                                registered_graph **graph_out) {
+  pthread_mutex_lock(&worker->lock);
+  registered_graph *found = dp_map_get(session->graphs, handle);
+  if (found)
+    dp_refcount_retain(&found->references);
+  pthread_mutex_unlock(&worker->lock);
+  if (!found)
+    return dp_status_create(DP_ABORTED,
+                            "Graph handle is not found: %s. Possibly, this worker just "
+                            "restarted.",
+                            handle);
+  *graph_out = found;
+  return NULL;
+}
+
+dp_status *dp_worker_graph_remove(dp_worker *worker, worker_session *session, const char *handle) {
+  pthread_mutex_lock(&worker->lock);
+  registered_graph *removed = dp_map_remove(session->graphs, handle);
+  pthread_mutex_unlock(&worker->lock);
+  if (!removed)
+    return dp_status_create(DP_ABORTED,
+                            "Graph handle is not found: %s. Possibly, this worker just "
+                            "restarted.",
+                            handle);
+  dp_worker_graph_release(removed);
+  return NULL;
+}

@@ -1,0 +1,205 @@
+/* Steps by id, and receiving tensors in both directions.
+ *
+ * A step's rendezvous is made by whoever comes first, a RunGraph or a peer's RecvTensor. One that
+ * was run stays until the master sends CleanupGraph, because peers may still fetch from it; one
+ * that only receives asked for goes when the last of them has left. */
+#include "base/checksum.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/philox.h"
+#include "wire/rendezvous_key.h"
+#include "worker/worker_internal.h"
+
+/* ---- Out: values of other tasks ---- */
+
+typedef struct remote_receive {
+  dp_rendezvous_done_fn done;
+  void *arg;
+} remote_receive;
+
+static bool is_remote(void *remote, dp_view key) {
+  const dp_worker *worker = remote;
+  return !dp_view_starts_with(key, worker->task_prefix);
+}
+
+static void remote_received(void *arg, dp_status *status, dp_recv_tensor_response *response) {
+  remote_receive *receive = arg;
+  dp_tensor value = {0};
+  bool is_dead = false;
+  if (!status) {
+    value = dp_tensor_take(&response->tensor);
+    is_dead = response->is_dead;
+  }
+  receive->done(receive->arg, status, &value, is_dead);
+  dp_tensor_deinit(&value);
+  dp_free(receive);
+}
+
+static dp_status *find_source(dp_worker *worker, dp_view key, dp_worker_peer **peer_out) {
+  dp_rendezvous_key parsed;
+  DP_RETURN_IF_ERROR(dp_rendezvous_key_parse(key, &parsed));
+  char task[DP_DEVICE_NAME_SIZE];
+  dp_device_name source = dp_device_name_task(&parsed.source);
+  dp_device_name_format(&source, task);
+  if (!worker->peers)
+    return dp_status_create(DP_INTERNAL, "%s has no peers, but was asked to receive from %s",
+                            worker->task, task);
+  return worker->peers->find(worker->peers_arg, task, peer_out);
+}
+
+static void receive_remote(void *remote, int64_t step_id, dp_view key, dp_cancel *cancel,
+                           dp_rendezvous_done_fn done, void *arg) {
+  dp_worker *worker = remote;
+  dp_worker_peer *peer = NULL;
+  dp_status *status = find_source(worker, key, &peer);
+  if (status) {
+    dp_tensor nothing = {0};
+    done(arg, status, &nothing, false);
+    return;
+  }
+  remote_receive *receive = DP_NEW(remote_receive);
+  *receive = (remote_receive){done, arg};
+  char *key_text = dp_strndup(key.data, key.length);
+  dp_recv_tensor_request request = {.step_id = step_id,
+                                    .rendezvous_key = key_text,
+                                    .request_id = (int64_t)(dp_random_seed() >> 1)};
+  peer->ops->receive_tensor(peer, &request, cancel, remote_received, receive);
+  dp_free(key_text);
+}
+
+static const dp_rendezvous_remote_ops remote_ops = {is_remote, receive_remote, NULL};
+
+/* ---- The table ---- */
+
+step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, bool is_run) {
+  pthread_mutex_lock(&worker->lock);
+  step_entry *step = dp_map_get_n(worker->steps, &id, sizeof(id));
+  if (!step) {
+    step = DP_NEW(step_entry);
+    step->id = id;
+    step->rendezvous = dp_rendezvous_create(id, &remote_ops, worker);
+    dp_map_put_n(worker->steps, &id, sizeof(id), step);
+  }
+  step->users++;
+  step->has_run |= is_run;
+  pthread_mutex_unlock(&worker->lock);
+  return step;
+}
+
+static void destroy_step(step_entry *step) {
+  dp_rendezvous_release(step->rendezvous);
+  dp_free(step);
+}
+
+void dp_worker_step_leave(dp_worker *worker, step_entry *step) {
+  pthread_mutex_lock(&worker->lock);
+  bool is_last = --step->users == 0;
+  bool goes = is_last && (step->forgotten || !step->has_run);
+  if (goes && !step->forgotten)
+    dp_map_remove_n(worker->steps, &step->id, sizeof(step->id));
+  pthread_mutex_unlock(&worker->lock);
+  if (goes)
+    destroy_step(step);
+}
+
+/* Takes the step off the table and ends what still waits in it. */
+static void forget(dp_worker *worker, step_entry *step) {
+  dp_map_remove_n(worker->steps, &step->id, sizeof(step->id));
+  step->forgotten = true;
+  step->users++;
+}
+
+static void end_forgotten(dp_worker *worker, step_entry *step) {
+  if (step->partial)
+    dp_worker_run_release(step->partial);
+  dp_rendezvous_abort(step->rendezvous,
+                      dp_status_create(DP_ABORTED, "Cleanup of step %lld", (long long)step->id));
+  dp_worker_step_leave(worker, step);
+}
+
+void dp_worker_step_forget(dp_worker *worker, int64_t id) {
+  pthread_mutex_lock(&worker->lock);
+  step_entry *step = dp_map_get_n(worker->steps, &id, sizeof(id));
+  if (step)
+    forget(worker, step);
+  pthread_mutex_unlock(&worker->lock);
+  if (step)
+    end_forgotten(worker, step);
+}
+
+void dp_worker_steps_clear(dp_worker *worker) {
+  for (;;) {
+    pthread_mutex_lock(&worker->lock);
+    size_t at = 0;
+    const char *key;
+    void *value = NULL;
+    bool found = dp_map_next(worker->steps, &at, &key, &value);
+    if (found)
+      forget(worker, value);
+    pthread_mutex_unlock(&worker->lock);
+    if (!found)
+      return;
+    end_forgotten(worker, value);
+  }
+}
+
+/* ---- In: a peer asks for a value of ours ---- */
+
+typedef struct peer_receive {
+  dp_worker *worker;
+  step_entry *step;
+  dp_worker_receive_done_fn done;
+  void *arg;
+} peer_receive;
+
+static void answer_peer(void *arg, dp_status *status, dp_tensor *value, bool is_dead) {
+  peer_receive *receive = arg;
+  dp_recv_tensor_response response = {.is_dead = is_dead};
+  if (!status) {
+    response.tensor = dp_tensor_take(value);
+    response.send_start_micros = dp_clock_wall_nanos() / 1000;
+  }
+  receive->done(receive->arg, status, status ? NULL : &response);
+  dp_recv_tensor_response_deinit(&response);
+  dp_worker_step_leave(receive->worker, receive->step);
+  dp_free(receive);
+}
+
+/* The source device must be ours, and of this incarnation: else the asker means a task that was
+ * here before a restart. */
+static dp_status *check_source(dp_worker *worker, const dp_rendezvous_key *key) {
+  for (size_t i = 0; i < worker->device_count; i++) {
+    const dp_device *device = worker->devices[i];
+    if (!dp_view_equals(key->source_text, device->name))
+      continue;
+    if (device->incarnation == key->source_incarnation)
+      return NULL;
+    return dp_status_create(DP_ABORTED,
+                            "RecvTensor expects a different device incarnation: %llu vs. %llu. "
+                            "Your worker job (\"%s\") was probably restarted. Check your worker "
+                            "job for the reason why it was restarted.",
+                            (unsigned long long)key->source_incarnation,
+                            (unsigned long long)device->incarnation, worker->task);
+  }
+  return DP_INVALID("RecvTensor: %.*s is no device of %s", (int)key->source_text.length,
+                    key->source_text.data, worker->task);
+}
+
+void dp_worker_receive_tensor(dp_worker *worker, const dp_recv_tensor_request *request,
+                              dp_cancel *cancel, dp_worker_receive_done_fn done, void *arg) {
+  dp_view key_text = dp_view_of(request->rendezvous_key);
+  dp_rendezvous_key key;
+  dp_status *status = dp_fault("worker.receive_tensor");
+  if (!status)
+    status = dp_rendezvous_key_parse(key_text, &key);
+  if (!status)
+    status = check_source(worker, &key);
+  if (status) {
+    done(arg, status, NULL);
+    return;
+  }
+  peer_receive *receive = DP_NEW(peer_receive);
+  *receive =
+      (peer_receive){worker, dp_worker_step_enter(worker, request->step_id, false), done, arg};
+  dp_rendezvous_receive_local(receive->step->rendezvous, key_text, cancel, answer_peer, receive);
+}

@@ -1,0 +1,260 @@
+/* The worker's life and its control calls: one table from method to message types and handler. */
+#include "worker/worker.h"
+
+#include "base/log.h"
+#include "worker/worker_internal.h"
+
+typedef dp_status *(*control_fn)(dp_worker *worker, const void *request, dp_arena *arena,
+                                 void *response);
+
+/* ---- Control calls ---- */
+
+static dp_status *get_status(dp_worker *worker, const void *request, dp_arena *arena,
+                             void *response) {
+  Tensorflow__GetStatusResponse *status = response;
+  status->n_device_attributes = worker->device_count;
+  status->device_attributes =
+      DP_ARENA_ARRAY(arena, Tensorflow__DeviceAttributes *, worker->device_count);
+  for (size_t i = 0; i < worker->device_count; i++)
+    status->device_attributes[i] = dp_worker_device_message(worker->devices[i], arena);
+  return NULL;
+}
+
+static dp_status *create_session(dp_worker *worker, const void *request, dp_arena *arena,
+                                 void *response) {
+  const Tensorflow__CreateWorkerSessionRequest *create = request;
+  worker_session *session =
+      dp_worker_session_create(worker, create->session_handle, create->isolate_session_state);
+  pthread_mutex_lock(&worker->lock);
+  bool exists = dp_map_get(worker->sessions, create->session_handle) != NULL;
+  if (!exists)
+    dp_map_put(worker->sessions, create->session_handle, session);
+  pthread_mutex_unlock(&worker->lock);
+  if (exists)
+    dp_worker_session_release(session);
+  return NULL;
+}
+
+static dp_status *delete_session(dp_worker *worker, const void *request, dp_arena *arena,
+                                 void *response) {
+  const Tensorflow__DeleteWorkerSessionRequest *deletion = request;
+  dp_worker_session_remove(worker, deletion->session_handle);
+  return NULL;
+}
+
+static dp_status *register_graph(dp_worker *worker, const void *request, dp_arena *arena,
+                                 void *response) {
+  const Tensorflow__RegisterGraphRequest *registration = request;
+  Tensorflow__RegisterGraphResponse *registered = response;
+  worker_session *session = NULL;
+  if (registration->create_worker_session_called)
+    DP_RETURN_IF_ERROR(dp_worker_session_find(worker, registration->session_handle, &session));
+  else
+    session = dp_worker_session_imply(worker, registration->session_handle);
+  char *handle = NULL;
+  dp_status *status = dp_worker_graph_register(worker, session, registration, &handle);
+  if (!status)
+    registered->graph_handle = dp_arena_strdup(arena, handle);
+  dp_free(handle);
+  dp_worker_session_release(session);
+  return status;
+}
+
+static dp_status *deregister_graph(dp_worker *worker, const void *request, dp_arena *arena,
+                                   void *response) {
+  const Tensorflow__DeregisterGraphRequest *deregistration = request;
+  worker_session *session;
+  DP_RETURN_IF_ERROR(dp_worker_session_find(worker, deregistration->session_handle, &session));
+  dp_status *status = dp_worker_graph_remove(worker, session, deregistration->graph_handle);
+  dp_worker_session_remove_if_unused(worker, session);
+  dp_worker_session_release(session);
+  return status;
+}
+
+static dp_status *cleanup_graph(dp_worker *worker, const void *request, dp_arena *arena,
+                                void *response) {
+  dp_worker_step_forget(worker, ((const Tensorflow__CleanupGraphRequest *)request)->step_id);
+  return NULL;
+}
+
+static dp_status *cleanup_all(dp_worker *worker, const void *request, dp_arena *arena,
+                              void *response) {
+  const Tensorflow__CleanupAllRequest *cleanup = request;
+  for (size_t i = 0; i < worker->device_count; i++) {
+    dp_resources *resources = worker->devices[i]->resources;
+    if (cleanup->n_container == 0)
+      dp_resources_clear_container(resources, "");
+    for (size_t k = 0; k < cleanup->n_container; k++)
+      dp_resources_clear_container(resources, cleanup->container[k]);
+  }
+  return NULL;
+}
+
+/* Calls whose answer is empty: there is nothing to switch on or to acknowledge here. */
+static dp_status *answer_empty(dp_worker *worker, const void *request, dp_arena *arena,
+                               void *response) {
+  return NULL;
+}
+
+typedef struct control_method {
+  const ProtobufCMessageDescriptor *request;
+  const ProtobufCMessageDescriptor *response;
+  control_fn handle; /* NULL: UNIMPLEMENTED */
+} control_method;
+
+#define METHOD(name, function)                                                                     \
+  {                                                                                                \
+    &tensorflow__##name##_request__descriptor, &tensorflow__##name##_response__descriptor,         \
+        function                                                                                   \
+  }
+
+static const control_method methods[DP_WORKER_METHOD_COUNT] = {
+    [DP_WORKER_GET_STATUS] = METHOD(get_status, get_status),
+    [DP_WORKER_CREATE_WORKER_SESSION] = METHOD(create_worker_session, create_session),
+    [DP_WORKER_DELETE_WORKER_SESSION] = METHOD(delete_worker_session, delete_session),
+    [DP_WORKER_REGISTER_GRAPH] = METHOD(register_graph, register_graph),
+    [DP_WORKER_DEREGISTER_GRAPH] = METHOD(deregister_graph, deregister_graph),
+    [DP_WORKER_CLEANUP_GRAPH] = METHOD(cleanup_graph, cleanup_graph),
+    [DP_WORKER_CLEANUP_ALL] = METHOD(cleanup_all, cleanup_all),
+    [DP_WORKER_MARK_RECV_FINISHED] = METHOD(mark_recv_finished, answer_empty),
+    [DP_WORKER_LOGGING] = METHOD(logging, answer_empty),
+    [DP_WORKER_TRACING] = METHOD(tracing, answer_empty),
+    [DP_WORKER_RECV_BUF] = METHOD(recv_buf, NULL),
+    [DP_WORKER_GET_STEP_SEQUENCE] = METHOD(get_step_sequence, NULL),
+    [DP_WORKER_COMPLETE_GROUP] = METHOD(complete_group, NULL),
+    [DP_WORKER_COMPLETE_INSTANCE] = METHOD(complete_instance, NULL),
+};
+
+const ProtobufCMessageDescriptor *dp_worker_request_type(dp_worker_method method) {
+  return methods[method].request;
+}
+
+const ProtobufCMessageDescriptor *dp_worker_response_type(dp_worker_method method) {
+  return methods[method].response;
+}
+
+void dp_worker_call(dp_worker *worker, dp_worker_method method, const void *request,
+                    dp_cancel *cancel, dp_worker_call_done_fn done, void *arg) {
+  const control_method *entry = &methods[method];
+  if (!entry->handle) {
+    done(arg,
+         dp_status_create(DP_UNIMPLEMENTED, "%s: this server does not know the call yet",
+                          dp_worker_method_path(method)),
+         NULL);
+    return;
+  }
+  dp_arena *arena = dp_arena_create();
+  void *response = dp_wire_new(arena, entry->response);
+  dp_status *status = entry->handle(worker, request, arena, response);
+  done(arg, status, status ? NULL : response);
+  dp_arena_destroy(arena);
+}
+
+Tensorflow__DeviceAttributes *dp_worker_device_message(const dp_device *device, dp_arena *arena) {
+  Tensorflow__DeviceAttributes *message =
+      dp_wire_new(arena, &tensorflow__device_attributes__descriptor);
+  message->name = dp_arena_strdup(arena, device->name);
+  message->device_type = dp_arena_strdup(arena, device->type);
+  message->memory_limit = device->memory_limit;
+  message->incarnation = device->incarnation;
+  message->locality = dp_wire_new(arena, &tensorflow__device_locality__descriptor);
+  return message;
+}
+
+/* ---- The local peer ---- */
+
+static void local_call(dp_worker_peer *peer, dp_worker_method method, const void *request,
+                       int64_t deadline, dp_cancel *cancel, dp_worker_call_done_fn done,
+                       void *arg) {
+  dp_worker_call((dp_worker *)peer, method, request, cancel, done, arg);
+}
+
+static void local_run_graph(dp_worker_peer *peer, const dp_run_graph_request *request,
+                            dp_cancel *cancel, dp_worker_run_done_fn done, void *arg) {
+  dp_worker_run_graph((dp_worker *)peer, request, cancel, done, arg);
+}
+
+static void local_receive(dp_worker_peer *peer, const dp_recv_tensor_request *request,
+                          dp_cancel *cancel, dp_worker_receive_done_fn done, void *arg) {
+  dp_worker_receive_tensor((dp_worker *)peer, request, cancel, done, arg);
+}
+
+static const dp_worker_peer_ops local_ops = {local_call, local_run_graph, local_receive, NULL,
+                                             NULL};
+
+dp_worker_peer *dp_worker_local_peer(dp_worker *worker) {
+  return &worker->local;
+}
+
+/* ---- Life ---- */
+
+dp_worker *dp_worker_create(const dp_worker_options *options) {
+  dp_worker *worker = DP_NEW(dp_worker);
+  worker->local.ops = &local_ops;
+  worker->task = dp_strdup(options->task);
+  dp_text prefix = {0};
+  dp_text_printf(&prefix, "%s/", options->task);
+  worker->task_prefix = dp_text_take(&prefix);
+  worker->device_count = options->device_count;
+  worker->devices = DP_NEW_ARRAY(dp_device *, options->device_count);
+  for (size_t i = 0; i < options->device_count; i++)
+    worker->devices[i] = dp_device_retain(options->devices[i]);
+  worker->compute = options->compute;
+  worker->blocking = options->blocking;
+  worker->peers = options->peers;
+  worker->peers_arg = options->peers_arg;
+  pthread_mutex_init(&worker->lock, NULL);
+  pthread_cond_init(&worker->idle, NULL);
+  worker->life = dp_cancel_create(NULL, DP_FOREVER);
+  worker->sessions = dp_map_create();
+  worker->steps = dp_map_create();
+  return worker;
+}
+
+static void destroy_sessions(dp_worker *worker) {
+  for (;;) {
+    size_t at = 0;
+    const char *handle;
+    void *session;
+    if (!dp_map_next(worker->sessions, &at, &handle, &session))
+      break;
+    dp_worker_session_remove(worker, handle);
+  }
+  dp_map_destroy(worker->sessions);
+}
+
+void dp_worker_destroy(dp_worker *worker) {
+  if (!worker)
+    return;
+  dp_cancel_trigger(worker->life, dp_status_create(DP_CANCELLED, "the server is stopping"));
+  dp_worker_steps_clear(worker);
+  pthread_mutex_lock(&worker->lock);
+  while (worker->running > 0)
+    pthread_cond_wait(&worker->idle, &worker->lock);
+  pthread_mutex_unlock(&worker->lock);
+  destroy_sessions(worker);
+  dp_map_destroy(worker->steps);
+  for (size_t i = 0; i < worker->device_count; i++) {
+    dp_resources_clear(worker->devices[i]->resources);
+    dp_device_release(worker->devices[i]);
+  }
+  dp_free(worker->devices);
+  dp_cancel_release(worker->life);
+  pthread_mutex_destroy(&worker->lock);
+  pthread_cond_destroy(&worker->idle);
+  dp_free(worker->task);
+  dp_free(worker->task_prefix);
+  dp_free(worker);
+}
+
+const char *dp_worker_task(const dp_worker *worker) {
+  return worker->task;
+}
+
+size_t dp_worker_device_count(const dp_worker *worker) {
+  return worker->device_count;
+}
+
+dp_device *dp_worker_device(const dp_worker *worker, size_t index) {
+  return worker->devices[index];
+}

@@ -1,0 +1,117 @@
+/* What the files of the worker share: the task's tables and who owns what.
+ *
+ *   dp_worker ── sessions by handle ── graphs by handle ── one executor for each device
+ *            └── steps by id ── rendezvous (found or made by whoever comes first: RunGraph of our
+ *                               master, or RecvTensor of a peer that is already further)
+ *
+ * Sessions and graphs are reference-counted, so that a step keeps what it runs on although its
+ * session is closed meanwhile. One lock guards the tables; nothing is called with it held. */
+#ifndef DP_WORKER_INTERNAL_H
+#define DP_WORKER_INTERNAL_H
+
+#include <pthread.h>
+#include "base/map.h"
+#include "base/memory.h"
+#include "runtime/executor.h"
+#include "runtime/function.h"
+#include "worker/worker.h"
+
+typedef struct worker_session {
+  dp_refcount references;
+  char *handle;
+  bool is_implied; /* made by RegisterGraph for a master that creates none; goes with its graphs */
+  dp_device **devices; /* the worker's, or isolated copies; retained */
+  size_t device_count;
+  dp_kernel_cache **kernels; /* one for each device */
+  dp_pool *threads;          /* of its own, when the client's configuration wants that; else NULL */
+  dp_map *graphs;            /* handle -> registered_graph; guarded by the worker's lock */
+} worker_session;
+
+/* One device's share of a registered graph. */
+typedef struct graph_unit {
+  dp_device *device; /* borrowed from the session */
+  dp_executor *executor;
+  dp_function_runtime *functions;
+} graph_unit;
+
+typedef struct registered_graph {
+  dp_refcount references;
+  char *handle;
+  worker_session *session; /* retained */
+  graph_unit *units;
+  size_t unit_count;
+  dp_arena *arena; /* of what follows */
+  Tensorflow__GraphOptions *options;
+} registered_graph;
+
+typedef struct graph_run graph_run;
+
+/* The rendezvous of a step, and how long it must stay. */
+typedef struct step_entry {
+  int64_t id;
+  dp_rendezvous *rendezvous;
+  int32_t users;      /* runs and receives that are under way */
+  bool has_run;       /* a RunGraph came: stays until CleanupGraph */
+  bool forgotten;     /* CleanupGraph came: off the table, goes with its last user */
+  graph_run *partial; /* retained until forgotten: later calls of a partial run find it here */
+} step_entry;
+
+struct dp_worker {
+  dp_worker_peer local; /* first: the local peer is the worker */
+  char *task;
+  char *task_prefix; /* task and "/" */
+  dp_device **devices;
+  size_t device_count;
+  dp_pool *compute, *blocking;
+  const dp_worker_peers_ops *peers;
+  void *peers_arg;
+  pthread_mutex_t lock;
+  pthread_cond_t idle; /* running becomes 0 */
+  int32_t running;     /* runs under way */
+  dp_cancel *life;     /* parent of every step's scope */
+  dp_map *sessions;    /* handle -> worker_session */
+  dp_map *steps;       /* id as 8 bytes -> step_entry */
+  uint64_t next_graph;
+};
+
+/* ---- sessions.c ---- */
+worker_session *dp_worker_session_create(dp_worker *worker, const char *handle, bool isolated);
+void dp_worker_session_release(worker_session *session);
+/* Retained. ABORTED when the master speaks of a session from before this task's restart. */
+DP_MUST_USE dp_status *dp_worker_session_find(dp_worker *worker, const char *handle,
+                                              worker_session **session_out);
+/* Retained. For masters that never call CreateWorkerSession. */
+worker_session *dp_worker_session_imply(dp_worker *worker, const char *handle);
+/* Takes the session and its graphs off the tables; steps that run keep what they need. */
+void dp_worker_session_remove(dp_worker *worker, const char *handle);
+/* The same when it was implied and has no graph left. */
+void dp_worker_session_remove_if_unused(dp_worker *worker, worker_session *session);
+
+/* ---- graphs.c ---- */
+DP_MUST_USE dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
+                                                const Tensorflow__RegisterGraphRequest *request,
+                                                char **handle_out);
+DP_MUST_USE dp_status *dp_worker_graph_find(dp_worker *worker, worker_session *session,
+                                            const char *handle, registered_graph **graph_out);
+DP_MUST_USE dp_status *dp_worker_graph_remove(dp_worker *worker, worker_session *session,
+                                              const char *handle);
+void dp_worker_graph_release(registered_graph *graph);
+
+/* ---- steps.c ---- */
+/* Finds or makes the entry and counts the caller as a user; `is_run` marks it as run. */
+step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, bool is_run);
+void dp_worker_step_leave(dp_worker *worker, step_entry *step);
+void dp_worker_step_forget(dp_worker *worker, int64_t id);
+void dp_worker_steps_clear(dp_worker *worker);
+
+/* ---- run.c ---- */
+void dp_worker_run_release(graph_run *run);
+
+/* ---- step_stats.c ---- */
+typedef struct stats_collector stats_collector;
+stats_collector *dp_stats_collector_create(void);
+void dp_stats_collector_destroy(stats_collector *collector);
+dp_step_stats *dp_stats_collector_sink(stats_collector *collector);
+Tensorflow__StepStats *dp_stats_collector_message(stats_collector *collector, dp_arena *arena);
+
+#endif

@@ -1,0 +1,59 @@
+"""The first programs: the scripts of the seed documents, and what a start and a stop look like."""
+
+import subprocess
+import time
+
+import tensorflow as tf
+
+from conftest import BUILD, Server, tf1
+
+
+def test_hello_string(session):
+    hello = tf.constant("Hello, distributed tensorflow.")
+    assert session.run(hello) == b"Hello, distributed tensorflow."
+
+
+def test_hello_on_a_named_device(target):
+    with tf.device("/job:local/task:0"):
+        hello = tf.constant("Hello")
+    with tf1.Session(target, config=tf1.ConfigProto(log_device_placement=True)) as session:
+        assert session.run(hello) == b"Hello"
+
+
+def test_list_devices(session):
+    devices = session.list_devices()
+    assert [device.name for device in devices] == ["/job:local/replica:0/task:0/device:CPU:0"]
+    assert devices[0].device_type == "CPU"
+    assert devices[0].incarnation != 0
+
+
+def test_second_session_sees_the_graph(target):
+    with tf1.Session(target) as first, tf1.Session(target) as second:
+        number = tf.constant(3) + 4
+        assert first.run(number) == 7
+        assert second.run(number) == 7
+
+
+def test_graph_grows_between_runs(session):
+    a = tf.constant(2.0)
+    assert session.run(a) == 2.0
+    b = a * 3.0
+    assert session.run(b) == 6.0
+    c = b + a
+    assert session.run([a, b, c]) == [2.0, 6.0, 8.0]
+
+
+def test_starts_and_stops_quickly():
+    begin = time.monotonic()
+    started = Server("--port", "0")
+    assert time.monotonic() - begin < 1.0
+    started.stop()
+
+
+def test_port_in_use_is_one_clear_line(server):
+    port = server.target.rsplit(":", 1)[1]
+    result = subprocess.run([str(BUILD / "downpour"), "serve", "--port", port],
+                            capture_output=True, text=True, timeout=20)
+    assert result.returncode == 1
+    assert port in result.stderr
+    assert result.stderr.count("\n") == 1

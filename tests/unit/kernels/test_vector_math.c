@@ -1,0 +1,83 @@
+/* Accuracy of the float functions: a walk over the whole range of floats, each value compared with
+ * libm's in double. The error is counted in units in the last place of the float result. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "kernels/vector_math_internal.h"
+
+static double ulp_error(float got, double want) {
+  float rounded = (float)want;
+  if (isnan(want))
+    return isnan(got) ? 0 : INFINITY;
+  if (isinf(rounded) || isinf(got))
+    return got == rounded ? 0 : INFINITY;
+  int exponent;
+  frexpf(rounded, &exponent);
+  double unit = ldexp(1.0, (exponent < -125 || rounded == 0 ? -125 : exponent) - 24);
+  return fabs((double)got - want) / unit;
+}
+
+typedef struct function_case {
+  const char *name;
+  float (*approximate)(float);
+  double (*exact)(double);
+  double limit;
+  float range;
+} function_case;
+
+static double sigmoid_exact(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+static void check_function(const function_case *entry) {
+  double worst = 0;
+  float worst_at = 0;
+  for (uint64_t bits = 0; bits < (1ull << 32); bits += 977) {
+    float x = dp_bits_float((uint32_t)bits);
+    if (fabsf(x) > entry->range)
+      continue;
+    double error = ulp_error(entry->approximate(x), entry->exact(x));
+    if (error > worst) {
+      worst = error;
+      worst_at = x;
+    }
+  }
+  print_message("%-8s %.3f ulp at %.9g\n", entry->name, worst, worst_at);
+  assert_true(worst <= entry->limit);
+}
+
+static void test_accuracy(void **state) {
+  const function_case cases[] = {
+      {"exp", dp_exp, exp, 2, INFINITY},
+      {"expm1", dp_expm1, expm1, 2, INFINITY},
+      {"log", dp_log, log, 2, INFINITY},
+      {"log1p", dp_log1p, log1p, 2, INFINITY},
+      {"tanh", dp_tanh, tanh, 2.5, INFINITY},
+      {"sigmoid", dp_sigmoid, sigmoid_exact, 2.5, INFINITY},
+      {"erf", dp_erf, erf, 2.5, INFINITY},
+      {"sin", dp_sin, sin, 1, DP_TRIGONOMETRY_LIMIT},
+      {"cos", dp_cos, cos, 1, DP_TRIGONOMETRY_LIMIT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i)
+    check_function(&cases[i]);
+}
+
+static void test_special_values(void **state) {
+  assert_true(isnan(dp_exp(NAN)) && isnan(dp_log(NAN)) && isnan(dp_tanh(NAN)));
+  assert_true(isnan(dp_sigmoid(NAN)) && isnan(dp_erf(NAN)) && isnan(dp_log(-1.0f)));
+  assert_true(dp_exp(INFINITY) == INFINITY && dp_exp(-INFINITY) == 0);
+  assert_true(dp_log(0.0f) == -INFINITY && dp_log1p(-1.0f) == -INFINITY);
+  assert_true(signbit(dp_tanh(-0.0f)) && signbit(dp_expm1(-0.0f)) && signbit(dp_log1p(-0.0f)));
+  assert_true(dp_sigmoid(INFINITY) == 1 && dp_sigmoid(-INFINITY) == 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_accuracy),
+      cmocka_unit_test(test_special_values),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
