@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from conftest import Cluster, tf1
+from clusters import Cluster, tf1
 
 
 @pytest.fixture(scope="module", params=["downpour-downpour", "downpour-tensorflow",
