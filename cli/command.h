@@ -13,10 +13,12 @@ typedef struct dp_command {
   const char *arguments; /* after the name, in the usage line */
   const char *summary;   /* one line */
   const dp_option *options;
+  int most_words; /* arguments that are no options; -1: any number */
   /* Returns the exit code. */
   int (*run)(const dp_options *options);
 } dp_command;
 
+extern const dp_command dp_launch_command;
 extern const dp_command dp_ops_command;
 extern const dp_command dp_serve_command;
 extern const dp_command dp_status_command;

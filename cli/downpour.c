@@ -11,13 +11,13 @@ static int print_help(const dp_options *options);
 
 static const dp_option no_options[] = {{0}};
 
-static const dp_command version_command = {"version", "", "Say which version this is.", no_options,
-                                           print_version};
-static const dp_command help_command = {"help", "[COMMAND]", "Explain a command, or list them.",
-                                        no_options, print_help};
-static const dp_command *const commands[] = {&dp_serve_command, &dp_status_command,
-                                             &dp_stop_command,  &dp_ops_command,
-                                             &version_command,  &help_command};
+static const dp_command version_command = {"version",  "", "Say which version this is.",
+                                           no_options, 0,  print_version};
+static const dp_command help_command = {"help",     "[COMMAND]", "Explain a command, or list them.",
+                                        no_options, 1,           print_help};
+static const dp_command *const commands[] = {
+    &dp_serve_command, &dp_launch_command, &dp_status_command, &dp_stop_command,
+    &dp_ops_command,   &version_command,   &help_command};
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 
 int dp_command_fail(dp_status *status, int code) {
@@ -82,7 +82,7 @@ static int run_command(const dp_command *command, int argc, char **argv) {
   if (dp_options_help_wanted(options)) {
     explain_command(command);
     code = DP_EXIT_OK;
-  } else if (rest_count > (command == &help_command ? 1 : 0)) {
+  } else if (command->most_words >= 0 && rest_count > command->most_words) {
     code = dp_command_fail(
         DP_INVALID("%s: \"%s\" is not an option", command->name, rest[rest_count - 1]),
         DP_EXIT_USAGE);
