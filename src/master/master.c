@@ -429,5 +429,5 @@ void dp_master_describe(dp_master *master, dp_text *text) {
                    plans);
   }
   pthread_mutex_unlock(&master->lock);
-  dp_master_watch_print(master, 0, 1000, text);
+  dp_master_watch_print(master, 1000, text);
 }

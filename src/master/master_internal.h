@@ -161,14 +161,15 @@ typedef void (*master_watch_fn)(void *arg, dp_text *text);
 typedef struct master_watch {
   struct master_watch *next, *previous;
   int64_t since;
+  int64_t next_word; /* when the log says it again */
   master_watch_fn describe;
   void *arg;
 } master_watch;
 void dp_master_watch_begin(dp_master *master, master_watch *watch, master_watch_fn describe,
                            void *arg);
 void dp_master_watch_end(dp_master *master, master_watch *watch);
-/* A line for each wait that is older, at most `most`. */
-void dp_master_watch_print(dp_master *master, int64_t older_than_nanos, int most, dp_text *text);
+/* A line for each wait, at most `most`. */
+void dp_master_watch_print(dp_master *master, int most, dp_text *text);
 void dp_master_watch_start(dp_master *master);
 void dp_master_watch_stop(dp_master *master);
 

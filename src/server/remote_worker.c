@@ -1,159 +1,189 @@
 /* A worker of another task, behind a gRPC channel: the same table of functions that the local
- * worker fills, so that the master need not know which one it talks to. */
+ * worker fills, so that the master need not know which one it talks to.
+ *
+ * Opening a session waits for the task (remote_reach.c). Everything later finds it or fails, after
+ * a second look when the link was down: the task may have come back since, and gRPC would notice
+ * only after a pause. */
 #include "base/memory.h"
+#include "server/remote_internal.h"
 #include "server/services_internal.h"
 #include "wire/control.h"
 
-typedef struct remote_worker {
-  dp_worker_peer peer;
-  dp_rpc_channel *channel;
-  char *task;
-} remote_worker;
+static const int64_t second_look_nanos = INT64_C(1000000000);
+
+typedef struct remote_call {
+  remote_worker *worker;
+  dp_worker_method method;
+  dp_rope request;
+  int64_t deadline;
+  dp_cancel *cancel;
+  union {
+    dp_worker_call_done_fn control;
+    dp_worker_run_done_fn run;
+    dp_worker_receive_done_fn receive;
+  } done;
+  void *arg;
+} remote_call;
+
+/* ---- Answers ---- */
 
 /* Errors say which task they come from. */
 static dp_status *name_task(dp_status *status, const char *task) {
   return dp_status_append(status, "\n(from %s)", task);
 }
 
-/* ---- Control calls ---- */
-
-typedef struct control_call {
-  const char *task;
-  dp_worker_method method;
-  dp_worker_call_done_fn done;
-  void *arg;
-} control_call;
-
-static void control_done(void *arg, dp_status *status, dp_rope *response) {
-  control_call *call = arg;
-  dp_arena *arena = dp_arena_create();
+static void answer_control(remote_call *call, dp_status *status, dp_rope *body, dp_arena *arena) {
   void *message = NULL;
   if (!status)
-    status = dp_wire_unpack(dp_worker_response_type(call->method), response, arena, &message);
-  call->done(call->arg, name_task(status, call->task), message);
-  dp_arena_destroy(arena);
-  dp_free(call);
+    status = dp_wire_unpack(dp_worker_response_type(call->method), body, arena, &message);
+  call->done.control(call->arg, name_task(status, call->worker->task), message);
 }
 
-static void remote_call(dp_worker_peer *peer, dp_worker_method method, const void *request,
-                        int64_t deadline, dp_cancel *cancel, dp_worker_call_done_fn done,
-                        void *arg) {
-  remote_worker *worker = (remote_worker *)peer;
-  dp_rope body = {0};
-  dp_status *status = dp_wire_pack(request, &body);
-  if (status) {
-    dp_rope_deinit(&body);
-    done(arg, status, NULL);
-    return;
-  }
-  control_call *call = DP_NEW(control_call);
-  *call = (control_call){worker->task, method, done, arg};
-  /* A session waits for tasks that have not started yet; everything later finds them or fails. */
-  dp_rpc_flags flags = method == DP_WORKER_GET_STATUS ? DP_RPC_WAIT_FOR_READY : DP_RPC_FAIL_FAST;
-  dp_rpc_channel_call(worker->channel, dp_worker_method_path(method), &body, deadline, cancel,
-                      flags, control_done, call);
-}
-
-/* ---- RunGraph ---- */
-
-typedef struct run_call {
-  dp_worker_run_done_fn done;
-  void *arg;
-} run_call;
-
-static void run_done(void *arg, dp_status *status, dp_rope *body) {
-  run_call *call = arg;
-  dp_arena *arena = dp_arena_create();
+static void answer_run(remote_call *call, dp_status *status, dp_rope *body, dp_arena *arena) {
   dp_run_graph_response response = {0};
   if (!status)
     status = dp_run_graph_response_decode(body, arena, &response);
   if (!status && response.status_code != DP_OK)
     status = dp_status_create((dp_code)response.status_code, "%s", response.status_error_message);
-  call->done(call->arg, status, status ? NULL : &response);
+  call->done.run(call->arg, status, status ? NULL : &response);
   dp_run_graph_response_deinit(&response);
+}
+
+static void answer_receive(remote_call *call, dp_status *status, dp_rope *body, dp_arena *arena) {
+  dp_recv_tensor_response response = {0};
+  if (!status)
+    status = dp_recv_tensor_response_decode(body, arena, &response);
+  call->done.receive(call->arg, name_task(status, call->worker->task), status ? NULL : &response);
+  dp_recv_tensor_response_deinit(&response);
+}
+
+static void call_done(void *arg, dp_status *status, dp_rope *body) {
+  remote_call *call = arg;
+  dp_arena *arena = dp_arena_create();
+  if (call->method == DP_WORKER_RUN_GRAPH)
+    answer_run(call, status, body, arena);
+  else if (call->method == DP_WORKER_RECV_TENSOR)
+    answer_receive(call, status, body, arena);
+  else
+    answer_control(call, status, body, arena);
   dp_arena_destroy(arena);
+  dp_rope_deinit(&call->request);
+  if (call->cancel)
+    dp_cancel_release(call->cancel);
+  dp_remote_worker_release(call->worker);
   dp_free(call);
+}
+
+/* ---- Calls ---- */
+
+static remote_call *make_call(dp_worker_peer *peer, dp_worker_method method, int64_t deadline,
+                              dp_cancel *cancel, void *arg) {
+  remote_call *call = DP_NEW(remote_call);
+  call->worker = dp_remote_worker_retain((remote_worker *)peer);
+  call->method = method;
+  call->deadline = deadline;
+  call->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
+  call->arg = arg;
+  return call;
+}
+
+static void send_call(remote_call *call) {
+  dp_rpc_channel_call(call->worker->channel, dp_worker_method_path(call->method), &call->request,
+                      call->deadline, call->cancel, DP_RPC_FAIL_FAST, call_done, call);
+}
+
+static void looked_again(void *arg, dp_status *status, dp_rope *body) {
+  remote_call *call = arg;
+  if (!status) {
+    send_call(call);
+    return;
+  }
+  if (dp_status_code(status) == DP_DEADLINE_EXCEEDED) {
+    dp_status *gone = dp_status_create(DP_UNAVAILABLE, "%s", dp_status_message(status));
+    dp_status_release(status);
+    status = gone;
+  }
+  call_done(call, status, body);
+}
+
+/* Clean-up is not worth a second look. */
+static bool deserves_a_second_look(dp_worker_method method) {
+  return method == DP_WORKER_RUN_GRAPH || method == DP_WORKER_RECV_TENSOR ||
+         method == DP_WORKER_REGISTER_GRAPH;
+}
+
+/* Consumes `status`, the outcome of writing the request. */
+static void start_call(remote_call *call, dp_status *status) {
+  dp_rope nothing = {0};
+  if (status) {
+    call_done(call, status, &nothing);
+  } else if (call->method == DP_WORKER_GET_STATUS) {
+    dp_remote_reach(call->worker, call->deadline, call->cancel, call_done, call);
+  } else if (deserves_a_second_look(call->method) && dp_remote_is_down(call->worker)) {
+    int64_t limit = dp_clock_nanos() + second_look_nanos;
+    dp_remote_reach(call->worker, limit < call->deadline ? limit : call->deadline, call->cancel,
+                    looked_again, call);
+  } else {
+    send_call(call);
+  }
+}
+
+static void remote_control(dp_worker_peer *peer, dp_worker_method method, const void *request,
+                           int64_t deadline, dp_cancel *cancel, dp_worker_call_done_fn done,
+                           void *arg) {
+  remote_call *call = make_call(peer, method, deadline, cancel, arg);
+  call->done.control = done;
+  start_call(call, dp_wire_pack(request, &call->request));
 }
 
 static void remote_run_graph(dp_worker_peer *peer, const dp_run_graph_request *request,
                              dp_cancel *cancel, dp_worker_run_done_fn done, void *arg) {
-  remote_worker *worker = (remote_worker *)peer;
-  dp_rope body = {0};
+  remote_call *call = make_call(peer, DP_WORKER_RUN_GRAPH, DP_FOREVER, cancel, arg);
+  call->done.run = done;
   dp_run_graph_request with_errors_inside = *request;
   with_errors_inside.store_errors_in_response_body = true;
-  dp_status *status = dp_run_graph_request_encode(&with_errors_inside, &body);
-  if (status) {
-    dp_rope_deinit(&body);
-    done(arg, status, NULL);
-    return;
-  }
-  run_call *call = DP_NEW(run_call);
-  *call = (run_call){done, arg};
-  dp_rpc_channel_call(worker->channel, dp_worker_method_path(DP_WORKER_RUN_GRAPH), &body,
-                      DP_FOREVER, cancel, DP_RPC_FAIL_FAST, run_done, call);
-}
-
-/* ---- RecvTensor ---- */
-
-typedef struct receive_call {
-  const char *task;
-  dp_worker_receive_done_fn done;
-  void *arg;
-} receive_call;
-
-static void receive_done(void *arg, dp_status *status, dp_rope *body) {
-  receive_call *call = arg;
-  dp_arena *arena = dp_arena_create();
-  dp_recv_tensor_response response = {0};
-  if (!status)
-    status = dp_recv_tensor_response_decode(body, arena, &response);
-  call->done(call->arg, name_task(status, call->task), status ? NULL : &response);
-  dp_recv_tensor_response_deinit(&response);
-  dp_arena_destroy(arena);
-  dp_free(call);
+  start_call(call, dp_run_graph_request_encode(&with_errors_inside, &call->request));
 }
 
 static void remote_receive(dp_worker_peer *peer, const dp_recv_tensor_request *request,
                            dp_cancel *cancel, dp_worker_receive_done_fn done, void *arg) {
-  remote_worker *worker = (remote_worker *)peer;
-  dp_rope body = {0};
-  dp_status *status = dp_recv_tensor_request_encode(request, &body);
-  if (status) {
-    dp_rope_deinit(&body);
-    done(arg, status, NULL);
-    return;
-  }
-  receive_call *call = DP_NEW(receive_call);
-  *call = (receive_call){worker->task, done, arg};
-  dp_rpc_channel_call(worker->channel, dp_worker_method_path(DP_WORKER_RECV_TENSOR), &body,
-                      DP_FOREVER, cancel, DP_RPC_FAIL_FAST, receive_done, call);
+  remote_call *call = make_call(peer, DP_WORKER_RECV_TENSOR, DP_FOREVER, cancel, arg);
+  call->done.receive = done;
+  start_call(call, dp_recv_tensor_request_encode(request, &call->request));
 }
 
-static void release_remote(dp_worker_peer *peer) {
-  remote_worker *worker = (remote_worker *)peer;
+/* ---- Life ---- */
+
+remote_worker *dp_remote_worker_retain(remote_worker *worker) {
+  dp_refcount_retain(&worker->references);
+  return worker;
+}
+
+void dp_remote_worker_release(remote_worker *worker) {
+  if (!dp_refcount_release(&worker->references))
+    return;
   dp_rpc_channel_release(worker->channel);
+  pthread_mutex_destroy(&worker->lock);
+  dp_free(worker->other_task);
   dp_free(worker->task);
   dp_free(worker);
 }
 
-static void describe_remote(dp_worker_peer *peer, dp_text *text) {
-  remote_worker *worker = (remote_worker *)peer;
-  dp_rpc_channel_state state;
-  dp_rpc_channel_get_state(worker->channel, &state);
-  dp_text_printf(text, "%s to %s", dp_rpc_link_name(state.link),
-                 dp_rpc_channel_target(worker->channel));
-  if (state.link != DP_RPC_CONNECTED && state.last_error)
-    dp_text_printf(text, ": %s", dp_status_message(state.last_error));
-  dp_status_release(state.last_error);
+static void release_remote(dp_worker_peer *peer) {
+  dp_remote_worker_release((remote_worker *)peer);
 }
 
-static const dp_worker_peer_ops remote_ops = {remote_call, remote_run_graph, remote_receive,
-                                              release_remote, describe_remote};
+static const dp_worker_peer_ops remote_ops = {remote_control, remote_run_graph, remote_receive,
+                                              release_remote, dp_remote_worker_describe};
 
-dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task) {
+dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
+                                        bool answers_to_any_name) {
   remote_worker *worker = DP_NEW(remote_worker);
   worker->peer.ops = &remote_ops;
+  dp_refcount_init(&worker->references);
   worker->channel = channel;
   worker->task = dp_strdup(task);
+  worker->answers_to_any_name = answers_to_any_name;
+  pthread_mutex_init(&worker->lock, NULL);
   return &worker->peer;
 }

@@ -16,7 +16,21 @@
 bool dp_master_service_handle(dp_master *master, dp_pool *blocking, dp_rpc_call *call);
 bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call *call);
 
-/* A worker behind a channel; consumes the reference to `channel`. Release by its ops. */
-dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task);
+/* A worker behind a channel; consumes the reference to `channel`. Release by its ops. A task of a
+ * cluster that a client described may have been started under another name. */
+dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
+                                        bool answers_to_any_name);
+
+typedef struct dp_remote_state {
+  const char *address; /* lives as long as the peer */
+  dp_rpc_link link;
+  int64_t since_nanos; /* when that began */
+  uint64_t live_calls;
+  uint64_t incarnation; /* that it last told; 0: never asked */
+  char *reason;         /* why it cannot be reached, or ""; the caller's to free */
+} dp_remote_state;
+void dp_remote_worker_get_state(dp_worker_peer *peer, dp_remote_state *state_out);
+/* "ps0:2222: Connection refused". */
+void dp_remote_worker_describe(dp_worker_peer *peer, dp_text *text);
 
 #endif

@@ -37,8 +37,8 @@ static dp_status *open_link(dp_task *task, task_link *link) {
     return NULL;
   if (!task->client)
     DP_RETURN_IF_ERROR(dp_rpc_client_create(0, &task->client));
-  link->peer =
-      dp_remote_worker_create(dp_rpc_channel_create(task->client, link->address), link->task);
+  dp_rpc_channel *channel = dp_rpc_channel_create(task->client, link->address);
+  link->peer = dp_remote_worker_create(channel, link->task, false);
   return NULL;
 }
 

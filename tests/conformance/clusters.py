@@ -1,18 +1,21 @@
 """Clusters of several tasks, each ours or genuine TensorFlow's, on this machine.
 
 The folders whose tests need one import this module by their conftest.py. A task's start, end and
-death each have a deadline; what a task wrote on standard error is kept for the failure's text.
+death each have a deadline; what a task of ours wrote on standard error is kept for the failure's
+text. Genuine tasks and users' scripts run in processes forked from one that has imported
+TensorFlow, because the import alone takes seconds.
 """
 
 import json
+import multiprocessing
 import os
 import pathlib
 import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -25,16 +28,8 @@ tf1.disable_eager_execution()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 
-GENUINE = """
-import sys, json
-import tensorflow as tf
-tf1 = tf.compat.v1
-cluster, job, task = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-server = tf1.train.Server(cluster, job_name=job, task_index=task)
-print("Started server with target:", server.target.decode() if isinstance(server.target, bytes)
-      else server.target, flush=True)
-server.join()
-"""
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tensorflow"])
 
 
 def free_ports(count):
@@ -47,26 +42,103 @@ def free_ports(count):
     return ports
 
 
-class Task:
-    """One process of a cluster. `make` is "downpour" or "tensorflow"."""
+def wait_until(condition, what, seconds=60):
+    """The first true value of condition()."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s: {what}")
 
-    def __init__(self, make, cluster, job, index):
-        text = json.dumps(cluster)
-        self.make, self.job, self.index = make, job, index
+
+def command(*arguments):
+    return subprocess.run([str(BUILD / "downpour"), *arguments], capture_output=True, text=True,
+                          timeout=60)
+
+
+def _run_function(pipe, function, arguments):
+    function(lambda kind, value: pipe.send((kind, value)), *arguments)
+
+
+class Genuine:
+    """A process of genuine TensorFlow that runs function(say, *arguments) of an importable module
+    and reports through say(kind, value)."""
+
+    def __init__(self, function, *arguments):
+        self.name = f"{function.__name__}{arguments}"
+        self.pipe, theirs = FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=_run_function, args=(theirs, function, arguments),
+                                     daemon=True)
+        self.process.start()
+        self.pid = self.process.pid
+        theirs.close()
+
+    def expect(self, kind, seconds=60):
+        """The value that it says with `kind`; what comes before is passed over."""
+        limit = time.monotonic() + seconds
+        while self.pipe.poll(max(0, limit - time.monotonic())):
+            try:
+                said, value = self.pipe.recv()
+            except EOFError:
+                raise AssertionError(f"{self.name} ended before it said {kind!r}") from None
+            if said == kind:
+                return value
+        raise AssertionError(f"{self.name} did not say {kind!r} in {seconds} s")
+
+    def has_said_nothing_more(self):
+        return not self.pipe.poll(0)
+
+    def kill(self):
+        self.process.kill()
+        self.process.join(20)
+
+
+def serve(say, cluster, job, index):
+    """A server of genuine TensorFlow."""
+    server = tf1.train.Server(cluster, job_name=job, task_index=index)
+    say("ready", server.target)
+    server.join()
+
+
+class GenuineTask(Genuine):
+    make = "tensorflow"
+
+    def __init__(self, cluster, job, index):
+        super().__init__(serve, cluster, job, index)
+
+    def wait_until_ready(self):
+        self.target = self.expect("ready")
+
+    def stop(self):
+        self.kill()
+
+
+class Task:
+    """A `downpour serve`."""
+    make = "downpour"
+
+    def __init__(self, *arguments, **environment):
+        self.name = " ".join(arguments)
         self.killed = False
-        if make == "downpour":
-            command = [str(BUILD / "downpour"), "serve", "--cluster", text, "--job", job,
-                       "--task", str(index)]
-        else:
-            command = [sys.executable, "-c", GENUINE, text, job, str(index)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        text=True)
+        self.process = subprocess.Popen(
+            [str(BUILD / "downpour"), "serve", *arguments], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        self.pid = self.process.pid
         self.errors = []
         threading.Thread(target=self._drain, daemon=True).start()
+
+    @classmethod
+    def of(cls, cluster, job, index, *more):
+        return cls("--cluster", json.dumps(cluster), "--job", job, "--task", str(index), *more)
 
     def _drain(self):
         for line in self.process.stderr:
             self.errors.append(line)
+
+    def log(self):
+        return "".join(self.errors)
 
     def wait_until_ready(self, seconds=60):
         late = threading.Timer(seconds, self.process.kill)
@@ -79,7 +151,12 @@ class Task:
                     return
         finally:
             late.cancel()
-        raise AssertionError(f"{self} did not start: " + "".join(self.errors))
+        raise AssertionError(f"{self.name} did not start: {self.log()}")
+
+    def status(self):
+        """What `downpour status` shows; empty when it fails."""
+        shown = command("status", "--target", self.target)
+        return shown.stdout if shown.returncode == 0 else ""
 
     def kill(self):
         self.killed = True
@@ -90,23 +167,22 @@ class Task:
         """Ends the task in order; a task that ended by itself before is a failure."""
         if self.killed:
             return
-        if self.make == "tensorflow":
-            self.kill()
-            return
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"{self} did not stop on SIGTERM: {''.join(self.errors)}")
-        assert code == 0, f"{self} ended with {code}: {''.join(self.errors)}"
+            raise AssertionError(f"{self.name} did not stop on SIGTERM: {self.log()}")
+        assert code == 0, f"{self.name} ended with {code}: {self.log()}"
 
-    def __str__(self):
-        return f"{self.make} {self.job}:{self.index}"
+
+def start_task(make, cluster, job, index):
+    return Task.of(cluster, job, index) if make == "downpour" else GenuineTask(cluster, job, index)
 
 
 class Cluster:
-    """Tasks by (job, index); `makes` says who makes each job's tasks."""
+    """Tasks by (job, index). `makes` says who makes each job's tasks: "downpour" or "tensorflow",
+    or one of them for each task; None leaves a task to the test."""
 
     def __init__(self, sizes, makes):
         ports = iter(free_ports(sum(sizes.values())))
@@ -116,16 +192,17 @@ class Cluster:
         self.tasks = {}
         for job, addresses in self.spec.items():
             for index in range(len(addresses)):
-                self.start(job, index)
+                if self.make_of(job, index):
+                    self.start(job, index)
         for task in self.tasks.values():
             task.wait_until_ready()
 
     def make_of(self, job, index):
         make = self.makes[job]
-        return make if isinstance(make, str) else make[index]
+        return make[index] if isinstance(make, (list, tuple)) else make
 
     def start(self, job, index):
-        self.tasks[job, index] = Task(self.make_of(job, index), self.spec, job, index)
+        self.tasks[job, index] = start_task(self.make_of(job, index), self.spec, job, index)
         return self.tasks[job, index]
 
     def target(self, job, index):

@@ -7,7 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import pytest
 
-from clusters import Cluster, tf, tf1
+from clusters import Cluster, Genuine, tf
 
 
 @pytest.fixture
@@ -21,6 +21,19 @@ def cluster():
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture
+def script():
+    """Starts scripts of genuine TensorFlow that end with the test."""
+    started = []
+
+    def start(function, *arguments):
+        started.append(Genuine(function, *arguments))
+        return started[-1]
+    yield start
+    for one in started:
+        one.kill()
 
 
 @pytest.fixture(autouse=True)

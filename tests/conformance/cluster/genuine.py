@@ -1,0 +1,81 @@
+"""Users' scripts, each run in a process of genuine TensorFlow (clusters.Genuine).
+
+A script whose `target` is None holds its task's server inside, as users write it; else it is the
+client of a task of ours.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+
+
+def _master(say, cluster, job, index, target):
+    if target is None:
+        server = tf1.train.Server(cluster, job_name=job, task_index=index)
+        say("ready", server.target)
+        return server, server.target
+    return None, target
+
+
+def hello(say, cluster, index, target, text, device, go):
+    """One of the two-task scripts: a greeting, pinned or not, and where it was made."""
+    server, target = _master(say, cluster, "local", index, target)
+    if not go.wait(60):
+        return
+    with tf.device(device):
+        greeting = tf.constant(text)
+        name = tf1.placeholder(tf.string, [])
+        length = tf.strings.length(name)  # a constant may be copied; this runs where it is put
+    options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+    metadata = tf1.RunMetadata()
+    say("connecting", target)
+    with tf1.Session(target, config=tf1.ConfigProto(log_device_placement=True)) as session:
+        value, _ = session.run([greeting, length], {name: text}, options, metadata)
+    places = [one.device for one in metadata.step_stats.dev_stats
+              for node in one.node_stats if node.node_name == length.op.name]
+    say("done", (value, places))
+    if server:
+        server.join()
+
+
+class Regression:
+    """Linear regression by between-graph replication, as worker `index` builds it."""
+
+    def __init__(self, cluster, index):
+        with tf1.device(tf1.train.replica_device_setter(worker_device=f"/job:worker/task:{index}",
+                                                        cluster=cluster)):
+            self.x = tf1.placeholder(tf.float32, [100])
+            self.y = tf1.placeholder(tf.float32, [100])
+            self.weight = tf1.Variable(tf1.random_uniform([1], -1.0, 1.0))
+            self.bias = tf1.Variable(tf.zeros([1]))
+            loss = tf.reduce_mean(tf.square(self.weight * self.x + self.bias - self.y))
+            self.step = tf1.Variable(0, name="global_step", trainable=False,
+                                     collections=[tf1.GraphKeys.GLOBAL_VARIABLES,
+                                                  tf1.GraphKeys.GLOBAL_STEP])
+            optimizer = tf1.train.GradientDescentOptimizer(0.1)
+            self.train = optimizer.minimize(loss, global_step=self.step)
+            tf1.summary.scalar("cost", loss)
+
+
+def regression(say, cluster, index, target, last_step, folder, initialized):
+    """One worker's client. The others wait for the chief's word, because a MonitoredSession that
+    comes too early sleeps for 30 s."""
+    server, target = _master(say, cluster, "worker", index, target)
+    model = Regression(cluster, index)
+    if index > 0 and not initialized.wait(60):
+        return
+    random = np.random.RandomState(index)
+    steps = 0
+    with tf1.train.MonitoredTrainingSession(
+            master=target, is_chief=index == 0, checkpoint_dir=folder, save_checkpoint_secs=None,
+            hooks=[tf1.train.StopAtStepHook(last_step=last_step)]) as session:
+        initialized.set()
+        while not session.should_stop():
+            x = random.rand(100).astype(np.float32)
+            session.run(model.train, {model.x: x, model.y: x * 0.1 + 0.3})
+            steps += 1
+    say("done", steps)
+    if server:
+        server.join()
