@@ -4,6 +4,7 @@
 
 #include "kernels/loops_binary_internal.h"
 #include "kernels/support_internal.h"
+#include "kernels/variant_math_internal.h"
 
 /* ---- AddN ---- */
 typedef struct add_state {
@@ -58,30 +59,16 @@ static void add_widened(void *arg, int64_t begin, int64_t end) {
 }
 
 static dp_status *add_variants(dp_op_context *context) {
-  dp_shape scalar = dp_shape_scalar();
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &scalar, &output));
-  dp_variant *sum = NULL;
-  for (int32_t i = 0; i < context->input_count; ++i) {
-    const dp_tensor *input = dp_op_input(context, i);
-    dp_variant *term = input->shape.rank == 0 ? dp_tensor_variants(input)[0] : NULL;
-    if (!term || (sum && (!sum->ops->add || sum->ops != term->ops))) {
-      dp_variant_release(sum);
-      return DP_INVALID("AddN of variants needs scalars of one type that can be added");
-    }
-    if (!sum) {
-      sum = dp_variant_retain(term);
-      continue;
-    }
-    void *object;
-    dp_status *status = sum->ops->add(sum->object, term->object, &object);
-    dp_variant *next = status ? NULL : dp_variant_create(sum->ops, object);
-    dp_variant_release(sum);
+  dp_tensor sum = dp_tensor_copy(dp_op_input(context, 0));
+  for (int32_t i = 1; i < context->input_count; ++i) {
+    dp_tensor next;
+    dp_status *status = dp_tensor_add_or_copy(&sum, dp_op_input(context, i), &next);
+    dp_tensor_deinit(&sum);
     if (status)
       return status;
     sum = next;
   }
-  dp_tensor_variants(output)[0] = sum;
+  dp_op_set_output(context, 0, &sum);
   return NULL;
 }
 

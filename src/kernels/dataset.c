@@ -25,6 +25,7 @@ void dp_dataset_release(dp_dataset *dataset) {
     dp_dataset *input = dataset->input;
     if (dataset->ops->destroy)
       dataset->ops->destroy(dataset);
+    dp_dataset_forget(dataset);
     dp_free(dataset->dtypes);
     dp_free(dataset->shapes);
     dp_free(dataset);
@@ -101,6 +102,7 @@ dp_status *dp_dataset_to_tensor(dp_dataset *dataset, dp_tensor *tensor_out) {
 
 dp_status *dp_dataset_output(dp_op_context *context, int32_t output, dp_dataset *dataset) {
   dp_tensor tensor;
+  dp_dataset_remember(dataset, context);
   DP_RETURN_IF_ERROR(dp_dataset_to_tensor(dataset, &tensor));
   dp_op_set_output(context, output, &tensor);
   return NULL;

@@ -18,6 +18,7 @@
 
 typedef struct dp_dataset dp_dataset;
 typedef struct dp_iterator dp_iterator;
+typedef struct dp_dataset_origin dp_dataset_origin;
 
 /* What a walk needs from outside. */
 typedef struct dp_walk {
@@ -41,7 +42,8 @@ struct dp_dataset {
   int32_t component_count;
   dp_dtype *dtypes;
   dp_partial_shape *shapes;
-  dp_dataset *input; /* retained; NULL for sources */
+  dp_dataset *input;         /* retained; NULL for sources */
+  dp_dataset_origin *origin; /* how it was made, or NULL: see dataset_graph.c */
 };
 
 typedef struct dp_iterator_ops {
@@ -87,6 +89,10 @@ DP_MUST_USE dp_status *dp_dataset_scalar(dp_op_context *context, int32_t slot, c
                                          int64_t *value_out);
 DP_MUST_USE dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *name,
                                        bool *value_out);
+
+/* Keeps what the context's node made the dataset from, and drops it. */
+void dp_dataset_remember(dp_dataset *dataset, const dp_op_context *context);
+void dp_dataset_forget(dp_dataset *dataset);
 
 /* ---- Iterators ---- */
 /* A zeroed iterator of `size` bytes. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "kernels/support_internal.h"
+#include "kernels/variant_math_internal.h"
 
 /* The bytes of the number 1. */
 static void one_of(dp_dtype dtype, uint8_t bytes[16]) {
@@ -51,18 +52,9 @@ static dp_status *empty_strings_compute(dp_op_context *context, void *memory) {
 }
 
 static dp_status *zero_variants_compute(dp_op_context *context, void *memory) {
-  const dp_tensor *input = dp_op_input(context, 0);
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
-  for (int64_t i = 0; i < input->shape.elements; ++i) {
-    const dp_variant *variant = dp_tensor_variants(input)[i];
-    if (!variant || !variant->ops->zeros_like)
-      return DP_INVALID("No unary variant unary_op function found for op ZEROS_LIKE and type %s",
-                        variant ? variant->ops->type_name : "(none)");
-    void *object;
-    DP_RETURN_IF_ERROR(variant->ops->zeros_like(variant->object, &object));
-    dp_tensor_variants(output)[i] = dp_variant_create(variant->ops, object);
-  }
+  dp_tensor zeros;
+  DP_RETURN_IF_ERROR(dp_tensor_zeros_like(dp_op_input(context, 0), &zeros));
+  dp_op_set_output(context, 0, &zeros);
   return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* Optionals: variants that hold an element or nothing. */
 #include "kernels/families_internal.h"
 #include "kernels/iterator_internal.h"
+#include "kernels/variant_math_internal.h"
 
 typedef struct optional {
   bool has_value;
@@ -14,20 +15,63 @@ static void optional_destroy(void *object) {
   dp_free(optional);
 }
 
+/* An optional of `count` empty tensors, or without a value. */
+static optional *optional_create(bool has_value, int32_t count) {
+  optional *optional = DP_NEW(struct optional);
+  *optional = (struct optional){.has_value = has_value};
+  if (has_value) {
+    optional->count = count;
+    optional->element = dp_element_create(count);
+  }
+  return optional;
+}
+
+/* ---- Zeros and sums: what gradients of conditionals need ---- */
+static dp_status *optional_zeros(const void *object, void **object_out) {
+  const optional *source = object;
+  optional *zeros = optional_create(source->has_value, source->count);
+  for (int32_t i = 0; i < source->count; ++i) {
+    dp_status *status = dp_tensor_zeros_like(&source->element[i], &zeros->element[i]);
+    if (status) {
+      optional_destroy(zeros);
+      return status;
+    }
+  }
+  *object_out = zeros;
+  return NULL;
+}
+
+static dp_status *optional_add(const void *left, const void *right, void **object_out) {
+  const optional *a = left, *b = right;
+  if (a->has_value != b->has_value)
+    return DP_INVALID("Cannot add optionals because one has a value and the other doesn't.");
+  if (a->count != b->count)
+    return DP_INVALID("Cannot add optionals because they have different numbers of components: %d "
+                      "and %d.",
+                      a->count, b->count);
+  optional *sum = optional_create(a->has_value, a->count);
+  for (int32_t i = 0; i < a->count; ++i) {
+    dp_status *status = dp_tensor_add_or_copy(&a->element[i], &b->element[i], &sum->element[i]);
+    if (status) {
+      optional_destroy(sum);
+      return status;
+    }
+  }
+  *object_out = sum;
+  return NULL;
+}
+
 static const dp_variant_ops optional_ops = {.type_name = "tensorflow::data::Optional",
-                                            .destroy = optional_destroy};
+                                            .destroy = optional_destroy,
+                                            .zeros_like = optional_zeros,
+                                            .add = optional_add};
 
 dp_status *dp_optional_create(dp_tensor *element, int32_t count, dp_tensor *tensor_out) {
   dp_shape shape = dp_shape_scalar();
   DP_RETURN_IF_ERROR(dp_tensor_create(DP_VARIANT, &shape, tensor_out));
-  optional *optional = DP_NEW(struct optional);
-  if (element) {
-    optional->has_value = true;
-    optional->count = count;
-    optional->element = dp_element_create(count);
-    for (int32_t i = 0; i < count; ++i)
-      optional->element[i] = dp_tensor_take(&element[i]);
-  }
+  optional *optional = optional_create(element != NULL, count);
+  for (int32_t i = 0; i < optional->count; ++i)
+    optional->element[i] = dp_tensor_take(&element[i]);
   dp_tensor_variants(tensor_out)[0] = dp_variant_create(&optional_ops, optional);
   return NULL;
 }

@@ -2,7 +2,7 @@
 #include "kernels/tensor_list_internal.h"
 
 #include <string.h>
-#include "kernels/combine_internal.h"
+#include "kernels/variant_math_internal.h"
 #include "wire/control.h"
 #include "wire/shape_message.h"
 
@@ -77,8 +77,6 @@ dp_status *dp_list_resize(dp_list *list, int64_t size) {
 }
 
 /* ---- Zeros and sums ---- */
-static dp_status *zeros_of_tensor(const dp_tensor *tensor, dp_tensor *zeros_out);
-
 static dp_status *list_zeros(const void *object, void **object_out) {
   const dp_list *list = object;
   dp_list *zeros = dp_list_create(list->dtype, &list->element_shape);
@@ -89,7 +87,7 @@ static dp_status *list_zeros(const void *object, void **object_out) {
       continue;
     }
     dp_tensor zero;
-    dp_status *status = zeros_of_tensor(tensor, &zero);
+    dp_status *status = dp_tensor_zeros_like(tensor, &zero);
     if (status) {
       dp_list_destroy(zeros);
       return status;
@@ -98,67 +96,6 @@ static dp_status *list_zeros(const void *object, void **object_out) {
   }
   *object_out = zeros;
   return NULL;
-}
-
-static dp_status *zeros_of_tensor(const dp_tensor *tensor, dp_tensor *zeros_out) {
-  if (tensor->dtype != DP_VARIANT)
-    return dp_tensor_create_zero(tensor->dtype, &tensor->shape, zeros_out);
-  DP_RETURN_IF_ERROR(dp_tensor_create(DP_VARIANT, &tensor->shape, zeros_out));
-  for (int64_t i = 0; i < tensor->shape.elements; ++i) {
-    const dp_variant *variant = dp_tensor_variants(tensor)[i];
-    void *object;
-    if (!variant)
-      continue;
-    dp_status *status =
-        variant->ops->zeros_like
-            ? variant->ops->zeros_like(variant->object, &object)
-            : DP_INVALID("No unary variant unary_op function found for op ZEROS_LIKE and type %s",
-                         variant->ops->type_name);
-    if (status) {
-      dp_tensor_deinit(zeros_out);
-      return status;
-    }
-    dp_tensor_variants(zeros_out)[i] = dp_variant_create(variant->ops, object);
-  }
-  return NULL;
-}
-
-static dp_status *add_variants(const dp_tensor *a, const dp_tensor *b, dp_tensor *sum_out) {
-  DP_RETURN_IF_ERROR(dp_tensor_create(DP_VARIANT, &a->shape, sum_out));
-  dp_status *status = NULL;
-  for (int64_t i = 0; i < a->shape.elements && !status; ++i) {
-    const dp_variant *x = dp_tensor_variants(a)[i], *y = dp_tensor_variants(b)[i];
-    void *object;
-    if (!x || !y || x->ops != y->ops || !x->ops->add)
-      status = DP_INVALID("variants that are not of one type that can be added");
-    else
-      status = x->ops->add(x->object, y->object, &object);
-    if (!status)
-      dp_tensor_variants(sum_out)[i] = dp_variant_create(x->ops, object);
-  }
-  if (status)
-    dp_tensor_deinit(sum_out);
-  return status;
-}
-
-static dp_status *add_tensors(const dp_tensor *a, const dp_tensor *b, dp_tensor *sum_out) {
-  if (!a || !b) {
-    *sum_out = dp_tensor_copy(a ? a : b);
-    return NULL;
-  }
-  if (a->dtype != b->dtype || !dp_shape_equal(&a->shape, &b->shape))
-    return DP_INVALID("Cannot add tensors with different types or shapes: %s%s and %s%s",
-                      dp_dtype_name(a->dtype), dp_shape_text(&a->shape), dp_dtype_name(b->dtype),
-                      dp_shape_text(&b->shape));
-  if (a->dtype == DP_VARIANT)
-    return add_variants(a, b, sum_out);
-  dp_combine combine;
-  DP_RETURN_IF_ERROR(dp_combine_init(&combine, DP_COMBINE_ADD, a->dtype));
-  DP_RETURN_IF_ERROR(dp_tensor_clone(a, sum_out));
-  dp_status *status = dp_combine_run(&combine, sum_out->data, b->data, b->shape.elements);
-  if (status)
-    dp_tensor_deinit(sum_out);
-  return status;
 }
 
 static dp_status *check_addable(const dp_list *a, const dp_list *b, dp_partial_shape *shape_out) {
@@ -189,7 +126,7 @@ static dp_status *list_add(const void *left, const void *right, void **object_ou
       continue;
     }
     dp_tensor tensor;
-    dp_status *status = add_tensors(dp_list_at(a, i), dp_list_at(b, i), &tensor);
+    dp_status *status = dp_tensor_add_or_copy(dp_list_at(a, i), dp_list_at(b, i), &tensor);
     if (status) {
       dp_list_destroy(sum);
       return status;

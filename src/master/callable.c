@@ -6,6 +6,7 @@ typedef struct callable {
   dp_refcount references;
   dp_arena *arena;
   Tensorflow__CallableOptions *options;
+  dp_planner_connection *connections; /* of the options */
 } callable;
 
 static void release_callable(callable *made) {
@@ -20,10 +21,6 @@ dp_status *dp_master_callable_make(master_session *session,
                                    int64_t *handle_out) {
   if (!options)
     return DP_INVALID("MakeCallable: options are missing");
-  if (options->n_tensor_connection > 0)
-    return dp_status_create(DP_UNIMPLEMENTED,
-                            "MakeCallable: tensor_connection is not supported by distributed "
-                            "sessions");
   callable *made = DP_NEW(callable);
   dp_refcount_init(&made->references);
   made->arena = dp_arena_create();
@@ -32,6 +29,12 @@ dp_status *dp_master_callable_make(master_session *session,
     release_callable(made);
     return status;
   }
+  made->connections =
+      DP_ARENA_ARRAY(made->arena, dp_planner_connection, options->n_tensor_connection + 1);
+  for (size_t i = 0; i < options->n_tensor_connection; i++)
+    made->connections[i] =
+        (dp_planner_connection){.from = made->options->tensor_connection[i]->from_tensor,
+                                .to = made->options->tensor_connection[i]->to_tensor};
   pthread_mutex_lock(&session->lock);
   int64_t handle = session->next_callable++;
   dp_map_put_n(session->callables, &handle, sizeof(handle), made);
@@ -176,6 +179,7 @@ void dp_master_run_callable(dp_master *master, const dp_run_callable_request *re
   }
   step_signature signature = {.names = {(const char *const *)options->feed, options->n_feed,
                                         (const char *const *)options->fetch, options->n_fetch,
-                                        (const char *const *)options->target, options->n_target}};
+                                        (const char *const *)options->target, options->n_target,
+                                        callable->connections, options->n_tensor_connection}};
   dp_master_plan_get(session, &signature, plan_ready, run);
 }

@@ -21,6 +21,16 @@ static const char **copy_names(dp_arena *arena, const char *const *names, size_t
   return copies;
 }
 
+static const dp_planner_connection *copy_connections(dp_arena *arena,
+                                                     const dp_planner_signature *names) {
+  dp_planner_connection *copies =
+      DP_ARENA_ARRAY(arena, dp_planner_connection, names->connection_count + 1);
+  for (size_t i = 0; i < names->connection_count; i++)
+    copies[i] = (dp_planner_connection){.from = dp_arena_strdup(arena, names->connections[i].from),
+                                        .to = dp_arena_strdup(arena, names->connections[i].to)};
+  return copies;
+}
+
 static step_plan *make_plan(master_session *session, const step_signature *signature) {
   step_plan *plan = DP_NEW(step_plan);
   dp_refcount_init(&plan->references);
@@ -31,6 +41,7 @@ static step_plan *make_plan(master_session *session, const step_signature *signa
   plan->signature.names.feeds = copy_names(plan->arena, names->feeds, names->feed_count);
   plan->signature.names.fetches = copy_names(plan->arena, names->fetches, names->fetch_count);
   plan->signature.names.targets = copy_names(plan->arena, names->targets, names->target_count);
+  plan->signature.names.connections = copy_connections(plan->arena, names);
   return plan;
 }
 
@@ -94,6 +105,8 @@ static void print_signature(const step_signature *signature, dp_text *key) {
     dp_text_add_char(key, '!');
     dp_text_add(key, names->targets[i]);
   }
+  for (size_t i = 0; i < names->connection_count; i++)
+    dp_text_printf(key, "=%s=%s", names->connections[i].from, names->connections[i].to);
 }
 
 /* A failed plan leaves the table, unless another has taken its place meanwhile. */

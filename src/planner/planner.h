@@ -30,6 +30,11 @@ typedef struct dp_planner_devices {
 } dp_planner_devices;
 
 /* ---- Prune ---- */
+/* An output that stands for another wherever that one is read: a feed from within the graph. */
+typedef struct dp_planner_connection {
+  const char *from;
+  const char *to;
+} dp_planner_connection;
 typedef struct dp_planner_signature {
   const char *const *feeds; /* "x:0" or "x" */
   size_t feed_count;
@@ -37,6 +42,8 @@ typedef struct dp_planner_signature {
   size_t fetch_count;
   const char *const *targets; /* nodes */
   size_t target_count;
+  const dp_planner_connection *connections;
+  size_t connection_count;
 } dp_planner_signature;
 
 /* A new graph with what is needed. Each feed is a _Recv and each fetch a _Send with

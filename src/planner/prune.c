@@ -4,7 +4,8 @@
  * is copied, in the order of the original, behind one _Recv (or _Arg) a feed that is needed; the
  * fetches' _Send (or _Retval) come last. A node that has one fed output may still be needed for
  * another, or for a control edge; only a fed Placeholder hands its control edges to the _Recv,
- * since it could not run itself. Names, attributes and errors are TensorFlow's. */
+ * since it could not run itself. A connection is a feed whose value is another output of the graph:
+ * its readers are joined to that one. Names, attributes and errors are TensorFlow's. */
 #include <string.h>
 
 #include "planner/planner_internal.h"
@@ -14,6 +15,7 @@ typedef struct endpoint {
   const dp_node *node;
   int32_t output;
   int32_t next;     /* feeds: another feed of the same node, or -1 */
+  dp_input source;  /* feeds: the output that is connected to this one; node -1 for true feeds */
   int32_t twin;     /* feeds: id of its _Recv in the new graph, or -1 */
   bool is_needed;   /* feeds */
   bool is_repeated; /* fetches: an earlier one has the same text */
@@ -25,7 +27,7 @@ typedef struct pruner {
   const dp_planner_device *client;
   bool as_function;
   dp_arena *arena;
-  endpoint *feeds;
+  endpoint *feeds; /* the signature's, then its connections */
   endpoint *fetches;
   int32_t *fed;   /* by id: index of its first feed, or -1 */
   int32_t *twins; /* by id: id in the new graph; -1 unseen, -2 needed */
@@ -38,10 +40,11 @@ enum { UNSEEN = -1, NEEDED = -2 };
 
 /* ---- What the client asks for ---- */
 
-static dp_status *find_feed(pruner *p, size_t index) {
+static dp_status *find_feed(pruner *p, size_t index, const char *text) {
   endpoint *feed = &p->feeds[index];
-  feed->text = p->signature->feeds[index];
+  feed->text = text;
   feed->twin = -1;
+  feed->source.node = -1;
   feed->node =
       dp_graph_find(p->graph, dp_planner_parse_tensor(p->arena, feed->text, &feed->output));
   if (!feed->node)
@@ -51,6 +54,28 @@ static dp_status *find_feed(pruner *p, size_t index) {
                       feed->node->output_count);
   feed->next = p->fed[feed->node->id];
   p->fed[feed->node->id] = (int32_t)index;
+  return NULL;
+}
+
+static dp_status *find_connection(pruner *p, size_t index) {
+  const dp_planner_connection *connection = &p->signature->connections[index];
+  size_t place = p->signature->feed_count + index;
+  DP_RETURN_IF_ERROR(find_feed(p, place, connection->to));
+  endpoint *feed = &p->feeds[place];
+  int32_t output;
+  const dp_node *from =
+      dp_graph_find(p->graph, dp_planner_parse_tensor(p->arena, connection->from, &output));
+  if (!from)
+    return DP_INVALID("Tensor connection: unknown node: %s", connection->from);
+  if (output < 0 || output >= from->output_count)
+    return DP_INVALID("Tensor connection: unknown edge: %s (%s has %d outputs)", connection->from,
+                      from->name, from->output_count);
+  dp_dtype type = dp_dtype_base(from->output_types[output]);
+  dp_dtype wanted = dp_dtype_base(feed->node->output_types[feed->output]);
+  if (type != wanted)
+    return DP_INVALID("Tensor connection: %s is of type %s, and %s of %s", connection->from,
+                      dp_dtype_name(type), connection->to, dp_dtype_name(wanted));
+  feed->source = (dp_input){from->id, output};
   return NULL;
 }
 
@@ -77,6 +102,9 @@ static dp_status *check_endpoints(pruner *p, dp_map *texts) {
   for (size_t i = 0; i < signature->feed_count; i++)
     if (dp_map_put(texts, signature->feeds[i], p))
       return DP_INVALID("Endpoint \"%s\" fed more than once.", signature->feeds[i]);
+  for (size_t i = 0; i < signature->connection_count; i++)
+    if (dp_map_put(texts, signature->connections[i].to, p))
+      return DP_INVALID("Endpoint \"%s\" fed more than once.", signature->connections[i].to);
   for (size_t i = 0; i < signature->fetch_count; i++) {
     if (dp_map_get(texts, signature->fetches[i]) == p)
       return DP_INVALID("%s is both fed and fetched.", signature->fetches[i]);
@@ -93,7 +121,9 @@ static dp_status *find_endpoints(pruner *p) {
   dp_status *status = check_endpoints(p, texts);
   dp_map_destroy(texts);
   for (size_t i = 0; i < signature->feed_count && !status; i++)
-    status = find_feed(p, i);
+    status = find_feed(p, i, signature->feeds[i]);
+  for (size_t i = 0; i < signature->connection_count && !status; i++)
+    status = find_connection(p, i);
   for (size_t i = 0; i < signature->fetch_count && !status; i++)
     status = find_fetch(p, i);
   return status;
@@ -145,20 +175,26 @@ static dp_status *need_targets(pruner *p) {
   return status;
 }
 
+static void need_feed(pruner *p, endpoint *feed) {
+  feed->is_needed = true;
+  if (feed->source.node >= 0)
+    need(p, feed->source.node);
+}
+
 static void walk(pruner *p) {
   while (p->depth > 0) {
     const dp_node *node = p->graph->nodes[p->stack[--p->depth]];
     for (int32_t i = 0; i < node->input_count; i++) {
       endpoint *feed = feed_of(p, node->inputs[i].node, node->inputs[i].output);
       if (feed)
-        feed->is_needed = true;
+        need_feed(p, feed);
       else
         need(p, node->inputs[i].node);
     }
     for (int32_t i = 0; i < node->control_count; i++) {
       endpoint *feed = feed_for_control(p, node->controls[i]);
       if (feed)
-        feed->is_needed = true;
+        need_feed(p, feed);
       else
         need(p, node->controls[i]);
     }
@@ -235,6 +271,13 @@ static dp_status *add_fetches(pruner *p) {
   return NULL;
 }
 
+/* Where the readers of a fed output find its value in the new graph. */
+static dp_input fed_value(const pruner *p, const endpoint *feed) {
+  if (feed->source.node < 0)
+    return (dp_input){feed->twin, 0};
+  return (dp_input){p->twins[feed->source.node], feed->source.output};
+}
+
 static void copy_nodes(pruner *p) {
   for (int32_t id = 0; id < p->graph->node_count; id++)
     if (p->twins[id] == NEEDED) {
@@ -248,15 +291,26 @@ static void copy_nodes(pruner *p) {
     dp_node *twin = p->pruned->nodes[p->twins[id]];
     for (int32_t i = 0; i < node->input_count; i++) {
       const endpoint *feed = feed_of(p, node->inputs[i].node, node->inputs[i].output);
-      twin->inputs[i] = feed ? (dp_input){feed->twin, 0}
+      twin->inputs[i] = feed ? fed_value(p, feed)
                              : (dp_input){p->twins[node->inputs[i].node], node->inputs[i].output};
     }
     for (int32_t i = 0; i < node->control_count; i++) {
       const endpoint *feed = feed_for_control(p, node->controls[i]);
-      twin->controls[i] = feed ? feed->twin : p->twins[node->controls[i]];
+      twin->controls[i] = feed ? fed_value(p, feed).node : p->twins[node->controls[i]];
     }
     twin->control_count = dp_planner_sort_ids(twin->controls, node->control_count);
   }
+}
+
+/* The graph had no cycle; a connection may close one. */
+static dp_status *check_connections(const pruner *p) {
+  if (p->signature->connection_count == 0)
+    return NULL;
+  int32_t *order = dp_malloc(sizeof(int32_t) * ((size_t)p->pruned->node_count + 1));
+  int32_t count = dp_graph_order(p->pruned, order);
+  dp_free(order);
+  return count == p->pruned->node_count ? NULL
+                                        : DP_INVALID("Tensor connection would create a cycle.");
 }
 
 static dp_status *prune(pruner *p) {
@@ -267,7 +321,8 @@ static dp_status *prune(pruner *p) {
   walk(p);
   DP_RETURN_IF_ERROR(add_feeds(p));
   copy_nodes(p);
-  return add_fetches(p);
+  DP_RETURN_IF_ERROR(add_fetches(p));
+  return check_connections(p);
 }
 
 dp_status *dp_planner_prune(const dp_graph *graph, const dp_planner_signature *signature,
@@ -279,7 +334,8 @@ dp_status *dp_planner_prune(const dp_graph *graph, const dp_planner_signature *s
               .client = &devices->items[devices->client],
               .as_function = as_function,
               .arena = arena,
-              .feeds = DP_ARENA_ARRAY(arena, endpoint, signature->feed_count + 1),
+              .feeds = DP_ARENA_ARRAY(arena, endpoint,
+                                      signature->feed_count + signature->connection_count + 1),
               .fetches = DP_ARENA_ARRAY(arena, endpoint, signature->fetch_count + 1)};
   size_t count = (size_t)graph->node_count + 1;
   p.fed = dp_malloc(sizeof(int32_t) * count * 3);

@@ -51,3 +51,38 @@ def test_unknown_fetch(session):
     made.fetch.append("nothing:0")
     with pytest.raises((tf.errors.NotFoundError, tf.errors.InvalidArgumentError)):
         session._make_callable_from_options(made)()
+
+
+def connect(feeds, fetches, connections):
+    made = options(feeds, fetches)
+    for source, target in connections:
+        connection = made.tensor_connection.add()
+        connection.from_tensor, connection.to_tensor = source, target
+    return made
+
+
+def test_connected_tensors(session):
+    a = tf1.placeholder(tf.float32, [], name="a")
+    b = tf1.placeholder(tf.float32, [], name="b")
+    twice = tf.multiply(a, 2.0, name="twice")
+    with tf1.control_dependencies([b]):
+        total = tf.add(b, 1.0, name="total")
+    call = session._make_callable_from_options(connect([a], [total, twice], [("twice:0", "b:0")]))
+    assert call(np.float32(3)) == [7.0, 6.0]
+    assert call(np.float32(5)) == [11.0, 10.0]
+
+
+@pytest.mark.parametrize("connections, message", [
+    ([("total:0", "a:0")], "cycle"),
+    ([("nothing:0", "a:0")], "unknown node"),
+    ([("total:9", "a:0")], "unknown edge"),
+    ([("one:0", "nothing:0")], "unable to find feed output"),
+    ([("one:0", "a:0"), ("total:0", "a:0")], "fed more than once"),
+])
+def test_connections_that_cannot_be(session, connections, message):
+    tf1.constant(1.0, name="one")
+    a = tf1.placeholder(tf.float32, [], name="a")
+    total = tf.add(a, 1.0, name="total")
+    session.run(total, {a: 1.0})
+    with pytest.raises((tf.errors.NotFoundError, tf.errors.InvalidArgumentError), match=message):
+        session._make_callable_from_options(connect([], [total], connections))()
