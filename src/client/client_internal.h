@@ -3,9 +3,9 @@
  *   TF_Graph ── dp_graph (nodes, checks) and, by the same numbers, TF_Operations with their readers
  *   TF_Session ── TF_Graph (retained) and a link to a master: in this process or behind gRPC
  *
- * A graph's lock guards all of it; a node never changes once it is in the graph, so that names,
- * types and attributes of an operation are read without. A session's lock guards handle and
- * version; steps run without it. */
+ * A graph's lock guards all of it (it is recursive: what adds many operations as one holds it); a
+ * node never changes once it is in the graph, so that names, types and attributes of an operation
+ * are read without. A session's lock guards handle and version; steps run without it. */
 #ifndef DP_CLIENT_INTERNAL_H
 #define DP_CLIENT_INTERNAL_H
 
@@ -56,6 +56,7 @@ struct TF_Graph {
   dp_graph *graph;
   TF_Operation **operations; /* by node number; NULL where a node was taken back */
   int32_t operation_count, operation_capacity;
+  dp_map *numbers;        /* name -> the last number that was added to it; NULL: to none yet */
   dp_refcount references; /* the user's, and one of each session */
 };
 void dp_client_graph_release(TF_Graph *graph);
@@ -63,11 +64,24 @@ void dp_client_graph_release(TF_Graph *graph);
 void dp_client_graph_index(TF_Graph *graph);
 /* Takes back the nodes from number `first` on, which nobody else reads. With the lock held. */
 void dp_client_graph_remove(TF_Graph *graph, int32_t first);
+/* `name`, or "name_1" and so on when it is taken; scopes ask too, so that an answer is never given
+ * twice. In `arena`; with the lock held. */
+const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena);
 /* "name:2". */
 char *dp_client_output_name(TF_Output output, dp_arena *arena);
 /* Nodes from number `first` on, with the versions and, if there are functions, the library; without
  * attributes that are just defaults. In `arena`, borrowing from the graph; with its lock held. */
 Tensorflow__GraphDef *dp_client_graph_export(TF_Graph *graph, int32_t first, dp_arena *arena);
+
+/* ---- Descriptions of operations (describe.c) ---- */
+void dp_client_description_destroy(TF_OperationDescription *desc);
+/* What has been set so far; NULL: nothing of that name. */
+const dp_attr *dp_client_description_attr(const TF_OperationDescription *desc, const char *name);
+/* A list of functions by their names. */
+void dp_client_set_functions(TF_OperationDescription *desc, const char *attr_name,
+                             const char *const *names, int count);
+/* As TF_FinishOperation; a name that is taken gets a number. */
+TF_Operation *dp_client_finish_unique(TF_OperationDescription *desc, TF_Status *status);
 
 /* ---- Links to a master (link_local.c, link_remote.c) ---- */
 typedef struct client_link client_link;

@@ -43,7 +43,9 @@ TF_OperationDescription *TF_NewOperation(TF_Graph *graph, const char *op_type,
   return desc;
 }
 
-static void destroy(TF_OperationDescription *desc) {
+void dp_client_description_destroy(TF_OperationDescription *desc) {
+  if (!desc)
+    return;
   for (size_t i = 0; i < desc->tensors.count; i++)
     dp_tensor_deinit(desc->tensors.items[i]);
   for (size_t i = 0; i < desc->values.count; i++)
@@ -74,7 +76,7 @@ static void DP_PRINTF(2, 3) add_error(TF_OperationDescription *desc, const char 
 
 /* ---- Attributes ---- */
 
-static const dp_attr *find_attr(const TF_OperationDescription *desc, const char *name) {
+const dp_attr *dp_client_description_attr(const TF_OperationDescription *desc, const char *name) {
   for (size_t i = 0; i < desc->attrs.count; i++)
     if (strcmp(desc->attrs.items[i].name, name) == 0)
       return &desc->attrs.items[i];
@@ -82,7 +84,7 @@ static const dp_attr *find_attr(const TF_OperationDescription *desc, const char 
 }
 
 static void set_attr(TF_OperationDescription *desc, const char *name, dp_attr attr) {
-  const dp_attr *found = find_attr(desc, name);
+  const dp_attr *found = dp_client_description_attr(desc, name);
   if (!found) {
     attr.name = dp_arena_strdup(desc->arena, name);
     DP_ARRAY_PUSH(&desc->attrs, attr);
@@ -199,6 +201,14 @@ void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name, co
   dp_func *func = DP_ARENA_NEW(desc->arena, dp_func);
   func->name = dp_arena_strndup(desc->arena, value, length);
   set_attr(desc, attr_name, (dp_attr){.kind = DP_ATTR_FUNC, .func = func});
+}
+
+void dp_client_set_functions(TF_OperationDescription *desc, const char *attr_name,
+                             const char *const *names, int count) {
+  dp_func *funcs = DP_ARENA_ARRAY(desc->arena, dp_func, count);
+  for (int i = 0; i < count; i++)
+    funcs[i].name = dp_arena_strdup(desc->arena, names[i]);
+  set_attr(desc, attr_name, (dp_attr){.kind = DP_ATTR_LIST_FUNC, .count = count, .funcs = funcs});
 }
 
 /* ---- Shapes and tensors as attributes ---- */
@@ -536,18 +546,28 @@ static dp_status *add_node(TF_OperationDescription *desc, dp_node **node_out) {
   return dp_graph_add(desc->graph->graph, &builder, node_out);
 }
 
-TF_Operation *TF_FinishOperation(TF_OperationDescription *desc, TF_Status *status) {
+static TF_Operation *finish(TF_OperationDescription *desc, bool is_renamed, TF_Status *status) {
   TF_Graph *graph = desc->graph;
   TF_Operation *operation = NULL;
   dp_node *node = NULL;
   pthread_mutex_lock(&graph->lock);
+  if (is_renamed)
+    desc->name = dp_client_graph_unique_name(graph, desc->name, desc->arena);
   dp_status *result = add_node(desc, &node);
   if (!result) {
     dp_client_graph_index(graph);
     operation = graph->operations[node->id];
   }
   pthread_mutex_unlock(&graph->lock);
-  destroy(desc);
+  dp_client_description_destroy(desc);
   dp_client_set_status(status, result);
   return operation;
+}
+
+TF_Operation *TF_FinishOperation(TF_OperationDescription *desc, TF_Status *status) {
+  return finish(desc, false, status);
+}
+
+TF_Operation *dp_client_finish_unique(TF_OperationDescription *desc, TF_Status *status) {
+  return finish(desc, true, status);
 }

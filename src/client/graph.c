@@ -15,7 +15,11 @@ enum { GRAPH_VERSION = 2474 };
 
 TF_Graph *TF_NewGraph(void) {
   TF_Graph *graph = DP_NEW(TF_Graph);
-  pthread_mutex_init(&graph->lock, NULL);
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&graph->lock, &recursive);
+  pthread_mutexattr_destroy(&recursive);
   dp_refcount_init(&graph->references);
   graph->graph = dp_graph_create(NULL);
   graph->graph->producer = GRAPH_VERSION;
@@ -36,6 +40,8 @@ void dp_client_graph_release(TF_Graph *graph) {
   for (int32_t i = 0; i < graph->operation_count; i++)
     destroy_operation(graph->operations[i]);
   dp_free(graph->operations);
+  if (graph->numbers)
+    dp_map_destroy(graph->numbers);
   dp_graph_destroy(graph->graph);
   pthread_mutex_destroy(&graph->lock);
   dp_free(graph);
@@ -95,6 +101,23 @@ void dp_client_graph_remove(TF_Graph *graph, int32_t first) {
 
 char *dp_client_output_name(TF_Output output, dp_arena *arena) {
   return dp_arena_printf(arena, "%s:%d", output.oper->node->name, output.index);
+}
+
+const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena) {
+  if (!graph->numbers)
+    graph->numbers = dp_map_create();
+  intptr_t number = (intptr_t)dp_map_get(graph->numbers, name); /* 1: given as it is */
+  const char *unique = name;
+  while (number || dp_graph_find(graph->graph, unique)) {
+    number += !number;
+    unique = dp_arena_printf(arena, "%s_%d", name, (int)number++);
+    if (!dp_map_get(graph->numbers, unique) && !dp_graph_find(graph->graph, unique))
+      break;
+  }
+  dp_map_put(graph->numbers, name, (void *)(number ? number : 1));
+  if (unique != name)
+    dp_map_put(graph->numbers, unique, (void *)1);
+  return unique;
 }
 
 TF_Operation *TF_GraphOperationByName(TF_Graph *graph, const char *oper_name) {
