@@ -114,17 +114,17 @@ int64_t dp_index_find_bad(const dp_tensor *indices, int64_t rows) {
 }
 
 const char *dp_index_text(const dp_shape *shape, int64_t at) {
-  static _Thread_local char text[DP_MAX_RANK * 21 + 16];
-  int length = snprintf(text, sizeof text, "indices");
+  char *text = dp_shape_text_buffer();
+  int length = snprintf(text, DP_SHAPE_TEXT_LENGTH, "indices");
   int64_t inner = shape->elements;
   for (int i = 0; i < shape->rank; ++i) {
     inner /= shape->dims[i] ? shape->dims[i] : 1;
-    length += snprintf(text + length, sizeof text - (size_t)length, "%s%lld", i ? "," : "[",
-                       (long long)(at / inner));
+    length += snprintf(text + length, DP_SHAPE_TEXT_LENGTH - (size_t)length, "%s%lld",
+                       i ? "," : "[", (long long)(at / inner));
     at %= inner;
   }
   if (shape->rank)
-    snprintf(text + length, sizeof text - (size_t)length, "]");
+    snprintf(text + length, DP_SHAPE_TEXT_LENGTH - (size_t)length, "]");
   return text;
 }
 

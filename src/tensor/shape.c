@@ -5,11 +5,13 @@
 #include "tensor/shape.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include "base/memory.h"
 
 #define TEXT_BUFFERS 4
-/* Each dimension takes at most 20 digits and a comma. */
-#define TEXT_LENGTH (DP_MAX_RANK * 21 + 16)
+#define TEXT_LENGTH DP_SHAPE_TEXT_LENGTH
 
 dp_shape dp_shape_of(int rank, const int64_t *dims) {
   dp_shape shape = {.rank = rank, .elements = 1};
@@ -107,14 +109,36 @@ void dp_shape_print(const dp_shape *shape, dp_text *text) {
   dp_text_add_char(text, ']');
 }
 
-static char *next_text_buffer(void) {
-  static _Thread_local char buffers[TEXT_BUFFERS][TEXT_LENGTH];
-  static _Thread_local unsigned next;
-  return buffers[next++ % TEXT_BUFFERS];
+/* Not _Thread_local: a library with much of that cannot be loaded into a running program. */
+typedef struct text_ring {
+  unsigned next;
+  char buffers[TEXT_BUFFERS][TEXT_LENGTH];
+} text_ring;
+
+static pthread_once_t ring_once = PTHREAD_ONCE_INIT;
+static pthread_key_t ring_key;
+
+static void free_ring(void *ring) {
+  dp_free(ring);
+}
+
+static void create_ring_key(void) {
+  if (pthread_key_create(&ring_key, free_ring) != 0)
+    abort();
+}
+
+char *dp_shape_text_buffer(void) {
+  pthread_once(&ring_once, create_ring_key);
+  text_ring *ring = pthread_getspecific(ring_key);
+  if (!ring) {
+    ring = DP_NEW(text_ring);
+    pthread_setspecific(ring_key, ring);
+  }
+  return ring->buffers[ring->next++ % TEXT_BUFFERS];
 }
 
 const char *dp_shape_text(const dp_shape *shape) {
-  char *to = next_text_buffer();
+  char *to = dp_shape_text_buffer();
   print_dims(shape->rank, shape->dims, to, TEXT_LENGTH);
   return to;
 }
@@ -199,7 +223,7 @@ bool dp_partial_shape_merge(const dp_partial_shape *a, const dp_partial_shape *b
 }
 
 const char *dp_partial_shape_text(const dp_partial_shape *shape) {
-  char *to = next_text_buffer();
+  char *to = dp_shape_text_buffer();
   if (shape->rank < 0) {
     snprintf(to, TEXT_LENGTH, "<unknown>");
     return to;

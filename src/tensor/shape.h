@@ -40,8 +40,13 @@ dp_shape dp_shape_remove(const dp_shape *shape, int axis);
 int64_t dp_shape_product(const dp_shape *shape, int begin, int end);
 /* Adds "[2,3]" as TensorFlow's messages print it. */
 void dp_shape_print(const dp_shape *shape, dp_text *text);
-/* The same into a static thread-local ring of four buffers, for error messages. */
+/* The same into the thread's ring of four buffers, for error messages. */
 const char *dp_shape_text(const dp_shape *shape);
+/* The next buffer of that ring, for texts alike. Each dimension takes at most 20 digits and a
+ * comma.
+ */
+#define DP_SHAPE_TEXT_LENGTH (DP_MAX_RANK * 21 + 16)
+char *dp_shape_text_buffer(void);
 
 /* NumPy broadcasting of two shapes; false when they do not fit. */
 bool dp_shape_broadcast(const dp_shape *a, const dp_shape *b, dp_shape *result_out);
