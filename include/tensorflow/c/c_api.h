@@ -325,6 +325,17 @@ TF_CAPI_EXPORT extern void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buff
                                                   const TF_ImportGraphDefOptions *options,
                                                   TF_Status *status);
 
+/* ---- Gradients ---- */
+/* Adds operations that compute, for each of `x`, the sum over all `y` of its partial derivatives.
+ * `dx` are the gradients that arrive at the ys; NULL stands for ones. dy[i].oper is NULL when no y
+ * depends on x[i]. On error the graph is as before. The operations' names begin with "gradients/",
+ * or with `prefix`, which must not be in use. */
+TF_CAPI_EXPORT extern void TF_AddGradients(TF_Graph *g, TF_Output *y, int ny, TF_Output *x, int nx,
+                                           TF_Output *dx, TF_Status *status, TF_Output *dy);
+TF_CAPI_EXPORT extern void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y,
+                                                     int ny, TF_Output *x, int nx, TF_Output *dx,
+                                                     TF_Status *status, TF_Output *dy);
+
 /* ---- Sessions ---- */
 typedef struct TF_Session TF_Session;
 

@@ -1,0 +1,118 @@
+/* What a gradient function sees, and the tables that hold them.
+ *
+ * An op's gradient is one short function in the family's file and one row of its table. It reads
+ * the forward pass with input() and output(), what arrives with above(), and answers with GIVE for
+ * each input that has a gradient. Nodes are made with the constructors, in `scope`; errors stick
+ * there, so that nothing is checked. In the body of a loop input() and output() give the values of
+ * the iteration that is being undone. */
+#ifndef DP_CLIENT_GRADIENT_INTERNAL_H
+#define DP_CLIENT_GRADIENT_INTERNAL_H
+
+#include "client/client_internal.h"
+#include "client/gradient.h"
+
+typedef struct gradient_engine gradient_engine;
+
+typedef struct gradient_call {
+  gradient_engine *engine;
+  dp_scope *scope;
+  TF_Operation *operation;
+  const dp_gradient *above; /* by output; may not exist */
+  dp_gradient *below;       /* by input; zeroed */
+  const bool *wanted;       /* by input: whether anybody asks for it */
+} gradient_call;
+
+typedef void (*gradient_fn)(gradient_call *g);
+/* `compute` NULL: the op passes no gradient on, and that is right so. */
+typedef struct gradient_row {
+  const char *op;
+  gradient_fn compute;
+} gradient_row;
+
+/* Each family's table ends with an empty row. */
+extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_math[],
+    dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[], dp_gradient_reduce[];
+/* NULL when the op is in no table. */
+const gradient_row *dp_gradient_find(const char *op);
+
+/* The forward value, as it can be read where the gradient is computed. */
+TF_Output dp_gradient_forward(gradient_engine *engine, TF_Output value);
+/* What arrives at an output, as one tensor; zeros when nothing does. */
+TF_Output dp_gradient_above(gradient_call *g, int output);
+
+static inline TF_Output input(gradient_call *g, int index) {
+  const dp_input *edge = &g->operation->node->inputs[index];
+  return dp_gradient_forward(
+      g->engine, (TF_Output){g->operation->graph->operations[edge->node], edge->output});
+}
+static inline TF_Output output(gradient_call *g, int index) {
+  return dp_gradient_forward(g->engine, (TF_Output){g->operation, index});
+}
+static inline TF_Output above(gradient_call *g, int output) {
+  return dp_gradient_above(g, output);
+}
+static inline int input_count(const gradient_call *g) {
+  return g->operation->node->input_count;
+}
+static inline int output_count(const gradient_call *g) {
+  return g->operation->node->output_count;
+}
+
+/* `value` is not even computed when nobody asks for that gradient. */
+#define GIVE(g, index, value)                                                                      \
+  do {                                                                                             \
+    if ((g)->wanted[index])                                                                        \
+      (g)->below[index] = (dp_gradient){.values = (value)};                                        \
+  } while (0)
+
+/* ---- Attributes of the forward node; its op has them, so that there is no error ---- */
+static inline const dp_attr *attribute(const gradient_call *g, const char *name) {
+  return dp_node_attr(g->operation->node, name);
+}
+static inline bool bool_attr(const gradient_call *g, const char *name) {
+  const dp_attr *attr = attribute(g, name);
+  return attr && attr->boolean;
+}
+static inline int64_t int_attr(const gradient_call *g, const char *name) {
+  return attribute(g, name)->integer;
+}
+static inline float float_attr(const gradient_call *g, const char *name) {
+  return attribute(g, name)->number;
+}
+static inline TF_DataType type_attr(const gradient_call *g, const char *name) {
+  return (TF_DataType)attribute(g, name)->type;
+}
+static inline dp_ints ints_attr(const gradient_call *g, const char *name) {
+  const dp_attr *attr = attribute(g, name);
+  return attr ? (dp_ints){attr->integers, attr->count} : (dp_ints){0};
+}
+/* Strings of attributes end with a NUL. */
+static inline const char *string_attr(const gradient_call *g, const char *name) {
+  const dp_attr *attr = attribute(g, name);
+  return attr ? attr->string.data : NULL;
+}
+
+/* ---- Small things that many families need (gradient_help.c) ---- */
+static inline TF_DataType type_of(TF_Output value) {
+  return value.oper ? (TF_DataType)dp_dtype_base((int)TF_OperationOutputType(value)) : 0;
+}
+/* A number of the type of `like`. */
+TF_Output number_like(dp_scope *scope, TF_Output like, double value);
+/* A tensor of that number in the shape of `like`. */
+TF_Output filled_like(dp_scope *scope, TF_Output like, double value);
+TF_Output integer(dp_scope *scope, int32_t value);
+TF_Output shape_of(dp_scope *scope, TF_Output value);
+/* Conj for complex types; the value itself for others. */
+TF_Output conjugate(dp_scope *scope, TF_Output value);
+/* Transposes the last two dimensions, conjugated. */
+TF_Output adjoint(dp_scope *scope, TF_Output matrix);
+
+/* The dimensions along which inputs 0 and 1 were broadcast. */
+typedef struct broadcast_pair {
+  TF_Output shapes[2], axes[2];
+} broadcast_pair;
+broadcast_pair broadcast_of(dp_scope *scope, TF_Output a, TF_Output b);
+/* Sums `value`, a gradient of the broadcast result, to the shape of input `side`. */
+TF_Output unbroadcast(dp_scope *scope, const broadcast_pair *pair, int side, TF_Output value);
+
+#endif

@@ -1,0 +1,355 @@
+/* Gradients of the ops of neural networks: activations, losses, convolutions, pools,
+ * normalizations. */
+#include "client/gradient_internal.h"
+
+#include <string.h>
+
+/* ---- Activations ---- */
+
+static void relu(gradient_call *g) {
+  GIVE(g, 0, dp_relu_grad(g->scope, above(g, 0), output(g, 0)));
+}
+
+static void relu6(gradient_call *g) {
+  GIVE(g, 0, dp_relu6_grad(g->scope, above(g, 0), output(g, 0)));
+}
+
+static void leaky_relu(gradient_call *g) {
+  GIVE(g, 0,
+       dp_leaky_relu_grad(g->scope, above(g, 0), input(g, 0), .alpha = float_attr(g, "alpha")));
+}
+
+static void elu(gradient_call *g) {
+  GIVE(g, 0, dp_elu_grad(g->scope, above(g, 0), output(g, 0)));
+}
+
+static void selu(gradient_call *g) {
+  GIVE(g, 0, dp_selu_grad(g->scope, above(g, 0), output(g, 0)));
+}
+
+static void softplus(gradient_call *g) {
+  GIVE(g, 0, dp_softplus_grad(g->scope, above(g, 0), input(g, 0)));
+}
+
+static void softsign(gradient_call *g) {
+  GIVE(g, 0, dp_softsign_grad(g->scope, above(g, 0), input(g, 0)));
+}
+
+static void relu_again(gradient_call *g) {
+  GIVE(g, 0, dp_relu_grad(g->scope, above(g, 0), input(g, 1)));
+}
+
+static void relu6_again(gradient_call *g) {
+  GIVE(g, 0, dp_relu6_grad(g->scope, above(g, 0), input(g, 1)));
+}
+
+static void leaky_relu_again(gradient_call *g) {
+  GIVE(g, 0,
+       dp_leaky_relu_grad(g->scope, above(g, 0), input(g, 1), .alpha = float_attr(g, "alpha")));
+}
+
+/* EluGrad(dy, y) is dy (y + 1) where y is negative; so its slope in y is dy there, and 0 else. */
+static void elu_again(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output y = input(g, 1), dy = input(g, 0), zero = dp_zeros_like(s, y);
+  GIVE(g, 0, dp_elu_grad(s, above(g, 0), y));
+  GIVE(g, 1, dp_select(s, dp_less(s, y, zero), dp_mul(s, above(g, 0), dy), zero));
+}
+
+static void selu_again(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output y = input(g, 1), dy = input(g, 0), zero = dp_zeros_like(s, y);
+  GIVE(g, 0, dp_selu_grad(s, above(g, 0), y));
+  GIVE(g, 1, dp_select(s, dp_less(s, y, zero), dp_mul(s, above(g, 0), dy), zero));
+}
+
+static TF_Output last_sum(dp_scope *s, TF_Output value) {
+  return dp_sum(s, value, dp_const_vector(s, DP_INTS(-1)), .keep_dims = true);
+}
+
+/* (dy - sum(dy y)) y */
+static void softmax(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output y = output(g, 0), dy = above(g, 0);
+  GIVE(g, 0, dp_mul(s, dp_sub(s, dy, last_sum(s, dp_mul(s, dy, y))), y));
+}
+
+static void log_softmax(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output dy = above(g, 0), y = dp_exp(s, output(g, 0));
+  GIVE(g, 0, dp_sub(s, dy, dp_mul(s, last_sum(s, dy), y)));
+}
+
+/* ---- Losses: the forward op already made the gradient of its logits ---- */
+
+static TF_Output each_row(dp_scope *s, TF_Output vector, TF_Output rows) {
+  return dp_mul(s, dp_expand_dims(s, vector, integer(s, -1)), rows);
+}
+
+/* Adds what arrives at the second output, the gradient itself, when something does. */
+static TF_Output logits(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output first = each_row(s, above(g, 0), output(g, 1));
+  if (!dp_gradient_exists(&g->above[1]))
+    return first;
+  TF_Output softmax = dp_softmax(s, input(g, 0)), second = above(g, 1);
+  TF_Output inner = last_sum(s, dp_mul(s, second, softmax));
+  return dp_add(s, first, dp_mul(s, dp_sub(s, second, inner), softmax));
+}
+
+static void cross_entropy(gradient_call *g) {
+  dp_scope *s = g->scope;
+  GIVE(g, 0, logits(g));
+  GIVE(g, 1, each_row(s, above(g, 0), dp_neg(s, dp_log_softmax(s, input(g, 0)))));
+}
+
+static void sparse_cross_entropy(gradient_call *g) {
+  GIVE(g, 0, logits(g));
+}
+
+/* ---- Bias ---- */
+
+static void bias_add(gradient_call *g) {
+  GIVE(g, 0, above(g, 0));
+  GIVE(g, 1, dp_bias_add_grad(g->scope, above(g, 0), .data_format = string_attr(g, "data_format")));
+}
+
+/* Without a layout: the bias belongs to the last dimension. */
+static void bias_add_v1(gradient_call *g) {
+  GIVE(g, 0, above(g, 0));
+  GIVE(g, 1, dp_bias_add_grad(g->scope, above(g, 0)));
+}
+
+static void bias_add_again(gradient_call *g) {
+  dp_scope *s = g->scope;
+  const char *format = string_attr(g, "data_format");
+  TF_Output zeros = dp_zeros_like(s, input(g, 0));
+  GIVE(g, 0, dp_bias_add(s, zeros, above(g, 0), .data_format = format));
+}
+
+/* ---- Convolutions ---- */
+
+static dp_ints strides(gradient_call *g) {
+  return ints_attr(g, "strides");
+}
+
+static const char *padding(gradient_call *g) {
+  return string_attr(g, "padding");
+}
+
+#define CONV_OPTIONS(g)                                                                            \
+  .dilations = ints_attr(g, "dilations"), .data_format = string_attr(g, "data_format"),            \
+  .explicit_paddings = ints_attr(g, "explicit_paddings")
+#define CONV3_OPTIONS(g)                                                                           \
+  .dilations = ints_attr(g, "dilations"), .data_format = string_attr(g, "data_format")
+
+static void conv2d(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), w = input(g, 1), dy = above(g, 0);
+  GIVE(g, 0,
+       dp_conv2d_backprop_input(s, shape_of(s, x), w, dy, strides(g), padding(g), CONV_OPTIONS(g)));
+  GIVE(
+      g, 1,
+      dp_conv2d_backprop_filter(s, x, shape_of(s, w), dy, strides(g), padding(g), CONV_OPTIONS(g)));
+}
+
+/* Inputs: sizes, filter, gradient. */
+static void conv2d_input(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output w = input(g, 1), dy = input(g, 2), x = above(g, 0);
+  GIVE(
+      g, 1,
+      dp_conv2d_backprop_filter(s, x, shape_of(s, w), dy, strides(g), padding(g), CONV_OPTIONS(g)));
+  GIVE(g, 2, dp_conv2d(s, x, w, strides(g), padding(g), CONV_OPTIONS(g)));
+}
+
+/* Inputs: values, sizes, gradient. */
+static void conv2d_filter(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), dy = input(g, 2), w = above(g, 0);
+  GIVE(g, 0,
+       dp_conv2d_backprop_input(s, shape_of(s, x), w, dy, strides(g), padding(g), CONV_OPTIONS(g)));
+  GIVE(g, 2, dp_conv2d(s, x, w, strides(g), padding(g), CONV_OPTIONS(g)));
+}
+
+static void conv3d(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), w = input(g, 1), dy = above(g, 0);
+  GIVE(g, 0,
+       dp_conv3d_backprop_input_v2(s, shape_of(s, x), w, dy, strides(g), padding(g),
+                                   CONV3_OPTIONS(g)));
+  GIVE(g, 1,
+       dp_conv3d_backprop_filter_v2(s, x, shape_of(s, w), dy, strides(g), padding(g),
+                                    CONV3_OPTIONS(g)));
+}
+
+static void depthwise(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), w = input(g, 1), dy = above(g, 0);
+  GIVE(g, 0,
+       dp_depthwise_conv2d_native_backprop_input(s, shape_of(s, x), w, dy, strides(g), padding(g),
+                                                 CONV_OPTIONS(g)));
+  GIVE(g, 1,
+       dp_depthwise_conv2d_native_backprop_filter(s, x, shape_of(s, w), dy, strides(g), padding(g),
+                                                  CONV_OPTIONS(g)));
+}
+
+/* ---- Pools ---- */
+
+static dp_ints size(gradient_call *g) {
+  return ints_attr(g, "ksize");
+}
+
+static void max_pool(gradient_call *g) {
+  GIVE(g, 0,
+       dp_max_pool_grad(g->scope, input(g, 0), output(g, 0), above(g, 0), size(g), strides(g),
+                        padding(g), .explicit_paddings = ints_attr(g, "explicit_paddings"),
+                        .data_format = string_attr(g, "data_format")));
+}
+
+static void max_pool_v2(gradient_call *g) {
+  GIVE(g, 0,
+       dp_max_pool_grad_v2(g->scope, input(g, 0), output(g, 0), above(g, 0), input(g, 1),
+                           input(g, 2), string_attr(g, "padding"),
+                           .data_format = string_attr(g, "data_format")));
+}
+
+static void max_pool_again(gradient_call *g) {
+  GIVE(g, 2,
+       dp_max_pool_grad_grad(g->scope, input(g, 0), input(g, 1), above(g, 0), size(g), strides(g),
+                             padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+static void max_pool_third(gradient_call *g) {
+  GIVE(g, 2,
+       dp_max_pool_grad(g->scope, input(g, 0), input(g, 1), above(g, 0), size(g), strides(g),
+                        padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+static void average_pool(gradient_call *g) {
+  GIVE(g, 0,
+       dp_avg_pool_grad(g->scope, shape_of(g->scope, input(g, 0)), above(g, 0), size(g), strides(g),
+                        padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+static void average_pool_again(gradient_call *g) {
+  GIVE(g, 1,
+       dp_avg_pool(g->scope, above(g, 0), size(g), strides(g), padding(g),
+                   .data_format = string_attr(g, "data_format")));
+}
+
+static void max_pool3d(gradient_call *g) {
+  GIVE(g, 0,
+       dp_max_pool3d_grad(g->scope, input(g, 0), output(g, 0), above(g, 0), size(g), strides(g),
+                          padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+static void average_pool3d(gradient_call *g) {
+  GIVE(g, 0,
+       dp_avg_pool3d_grad(g->scope, shape_of(g->scope, input(g, 0)), above(g, 0), size(g),
+                          strides(g), padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+/* ---- Normalization ---- */
+
+static void local_response(gradient_call *g) {
+  GIVE(g, 0,
+       dp_lrn_grad(g->scope, above(g, 0), input(g, 0), output(g, 0),
+                   .depth_radius = int_attr(g, "depth_radius"), .bias = float_attr(g, "bias"),
+                   .alpha = float_attr(g, "alpha"), .beta = float_attr(g, "beta")));
+}
+
+/* In training the forward op kept mean and variance of the batch; else those that were fed. */
+static TF_Output saved(gradient_call *g, int index) {
+  return bool_attr(g, "is_training") ? output(g, 2 + index) : input(g, 2 + index);
+}
+
+#define NORM_OPTIONS(g)                                                                            \
+  .epsilon = float_attr(g, "epsilon"), .data_format = string_attr(g, "data_format"),               \
+  .is_training = bool_attr(g, "is_training")
+
+static void batch_norm(gradient_call *g) {
+  dp_fused_batch_norm_grad_outputs d = dp_fused_batch_norm_grad(
+      g->scope, above(g, 0), input(g, 0), input(g, 1), saved(g, 1), saved(g, 2), NORM_OPTIONS(g));
+  GIVE(g, 0, d.x_backprop);
+  GIVE(g, 1, d.scale_backprop);
+  GIVE(g, 2, d.offset_backprop);
+}
+
+static void batch_norm_v2(gradient_call *g) {
+  dp_fused_batch_norm_grad_v2_outputs d = dp_fused_batch_norm_grad_v2(
+      g->scope, above(g, 0), input(g, 0), input(g, 1), saved(g, 1), saved(g, 2), NORM_OPTIONS(g));
+  GIVE(g, 0, d.x_backprop);
+  GIVE(g, 1, d.scale_backprop);
+  GIVE(g, 2, d.offset_backprop);
+}
+
+static void batch_norm_v3(gradient_call *g) {
+  dp_fused_batch_norm_grad_v3_outputs d =
+      dp_fused_batch_norm_grad_v3(g->scope, above(g, 0), input(g, 0), input(g, 1), saved(g, 1),
+                                  saved(g, 2), output(g, 5), NORM_OPTIONS(g));
+  GIVE(g, 0, d.x_backprop);
+  GIVE(g, 1, d.scale_backprop);
+  GIVE(g, 2, d.offset_backprop);
+}
+
+/* ---- Images ---- */
+
+static void resize_bilinear(gradient_call *g) {
+  GIVE(g, 0,
+       dp_resize_bilinear_grad(g->scope, above(g, 0), input(g, 0),
+                               .align_corners = bool_attr(g, "align_corners"),
+                               .half_pixel_centers = bool_attr(g, "half_pixel_centers")));
+}
+
+static void resize_nearest(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output size = dp_strided_slice(s, shape_of(s, input(g, 0)), dp_const_vector(s, DP_INTS(1)),
+                                    dp_const_vector(s, DP_INTS(3)), dp_const_vector(s, DP_INTS(1)));
+  GIVE(g, 0,
+       dp_resize_nearest_neighbor_grad(s, above(g, 0), size,
+                                       .align_corners = bool_attr(g, "align_corners"),
+                                       .half_pixel_centers = bool_attr(g, "half_pixel_centers")));
+}
+
+const gradient_row dp_gradient_nn[] = {
+    {"AvgPool", average_pool},
+    {"AvgPool3D", average_pool3d},
+    {"AvgPoolGrad", average_pool_again},
+    {"BiasAdd", bias_add},
+    {"BiasAddGrad", bias_add_again},
+    {"BiasAddV1", bias_add_v1},
+    {"Conv2D", conv2d},
+    {"Conv2DBackpropFilter", conv2d_filter},
+    {"Conv2DBackpropInput", conv2d_input},
+    {"Conv3D", conv3d},
+    {"DepthwiseConv2dNative", depthwise},
+    {"Elu", elu},
+    {"EluGrad", elu_again},
+    {"FusedBatchNorm", batch_norm},
+    {"FusedBatchNormV2", batch_norm_v2},
+    {"FusedBatchNormV3", batch_norm_v3},
+    {"LRN", local_response},
+    {"LeakyRelu", leaky_relu},
+    {"LeakyReluGrad", leaky_relu_again},
+    {"LogSoftmax", log_softmax},
+    {"MaxPool", max_pool},
+    {"MaxPool3D", max_pool3d},
+    {"MaxPoolGrad", max_pool_again},
+    {"MaxPoolGradGrad", max_pool_third},
+    {"MaxPoolV2", max_pool_v2},
+    {"Relu", relu},
+    {"Relu6", relu6},
+    {"Relu6Grad", relu6_again},
+    {"ReluGrad", relu_again},
+    {"ResizeBilinear", resize_bilinear},
+    {"ResizeNearestNeighbor", resize_nearest},
+    {"Selu", selu},
+    {"SeluGrad", selu_again},
+    {"Softmax", softmax},
+    {"SoftmaxCrossEntropyWithLogits", cross_entropy},
+    {"Softplus", softplus},
+    {"Softsign", softsign},
+    {"SparseSoftmaxCrossEntropyWithLogits", sparse_cross_entropy},
+    {NULL, NULL},
+};

@@ -1,0 +1,428 @@
+"""Graphs whose gradients TensorFlow and Downpour must agree on: name -> function that builds the
+graph and returns (ys, xs). Inputs are constants of a fixed seed."""
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+raw = tf.raw_ops
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def random(*shape, low=-1.0, high=1.0, dtype=np.float32, seed=1):
+    """A constant; no two of the same graph are alike."""
+    graph = tf1.get_default_graph()
+    seed += 7 * len(graph.get_operations())
+    values = np.random.RandomState(seed % 2**31).uniform(low, high, shape)
+    return tf.constant(values.astype(dtype))
+
+
+def unary(name, op, low=-1.0, high=1.0, dtype=np.float32):
+    def build():
+        x = random(2, 3, low=low, high=high, dtype=dtype)
+        return [op(x)], [x]
+    CASES[name] = build
+
+
+for name, op in {
+        "abs": raw.Abs, "neg": raw.Neg, "square": raw.Square, "exp": raw.Exp, "expm1": raw.Expm1,
+        "sin": raw.Sin, "cos": raw.Cos, "tan": raw.Tan, "sinh": raw.Sinh, "cosh": raw.Cosh,
+        "tanh": raw.Tanh, "asinh": raw.Asinh, "atan": raw.Atan, "sigmoid": raw.Sigmoid,
+        "erf": raw.Erf, "erfc": raw.Erfc, "sign": raw.Sign, "floor": raw.Floor}.items():
+    unary(name, lambda x, op=op: op(x=x))
+for name, op in {"log": raw.Log, "log1p": raw.Log1p, "sqrt": raw.Sqrt, "rsqrt": raw.Rsqrt,
+                 "reciprocal": raw.Reciprocal, "lgamma": raw.Lgamma,
+                 "digamma": raw.Digamma}.items():
+    unary(name, lambda x, op=op: op(x=x), low=0.3, high=2.0)
+for name, op in {"asin": raw.Asin, "acos": raw.Acos, "atanh": raw.Atanh}.items():
+    unary(name, lambda x, op=op: op(x=x), low=-0.8, high=0.8)
+unary("acosh", lambda x: raw.Acosh(x=x), low=1.2, high=3)
+for name, op in {"relu": tf.nn.relu, "relu6": lambda x: tf.nn.relu6(8 * x), "elu": tf.nn.elu,
+                 "selu": tf.nn.selu, "softplus": tf.nn.softplus, "softsign": tf.nn.softsign,
+                 "leaky_relu": lambda x: tf.nn.leaky_relu(x, 0.3), "softmax": tf.nn.softmax,
+                 "log_softmax": tf.nn.log_softmax, "l2_loss": tf.nn.l2_loss,
+                 "double_tanh": lambda x: tf.tanh(tf.cast(x, tf.float64)),
+                 "check_numerics": lambda x: tf.debugging.check_numerics(x, "bad"),
+                 "stop_gradient": lambda x: x * tf.stop_gradient(x),
+                 "identity_n": lambda x: tf.identity_n([x, 2 * x])[1],
+                 "print": lambda x: tf1.Print(x, [], "")}.items():
+    unary(name, op)
+
+
+def binary(name, op, low=-1.0, high=1.0, shapes=((2, 3), (3,))):
+    def build():
+        x, y = (random(*shape, low=low, high=high) for shape in shapes)
+        return [op(x, y)], [x, y]
+    CASES[name] = build
+
+
+for name, op in {
+        "add": raw.Add, "add_v2": raw.AddV2, "sub": raw.Sub, "mul": raw.Mul, "maximum": raw.Maximum,
+        "minimum": raw.Minimum, "squared_difference": raw.SquaredDifference,
+        "mul_no_nan": raw.MulNoNan}.items():
+    binary(name, lambda x, y, op=op: op(x=x, y=y))
+    binary(name + "_scalar", lambda x, y, op=op: op(x=x, y=y), shapes=((), (2, 2)))
+for name, op in {"div": raw.Div, "real_div": raw.RealDiv, "div_no_nan": raw.DivNoNan,
+                 "pow": raw.Pow, "floor_mod": raw.FloorMod,
+                 "floor_div": raw.FloorDiv, "xdivy": raw.Xdivy, "xlogy": raw.Xlogy}.items():
+    binary(name, lambda x, y, op=op: op(x=x, y=y), low=0.3, high=2.0)
+binary("atan2", lambda x, y: raw.Atan2(y=x, x=y), shapes=((2, 3), (2, 3)))
+binary("mat_mul", tf.matmul, shapes=((2, 3), (3, 4)))
+binary("mat_mul_ta", lambda a, b: tf.matmul(a, b, transpose_a=True), shapes=((3, 2), (3, 4)))
+binary("mat_mul_tb", lambda a, b: tf.matmul(a, b, transpose_b=True), shapes=((2, 3), (4, 3)))
+binary("mat_mul_both", lambda a, b: tf.matmul(a, b, transpose_a=True, transpose_b=True),
+       shapes=((3, 2), (4, 3)))
+for a in (False, True):
+    for b in (False, True):
+        binary(f"batch_mat_mul_{a}_{b}",
+               lambda x, y, a=a, b=b: raw.BatchMatMul(x=x, y=y, adj_x=a, adj_y=b),
+               shapes=((2, 3, 2) if a else (2, 2, 3), (2, 4, 3) if b else (2, 3, 4)))
+        binary(f"batch_mat_mul_v2_{a}_{b}",
+               lambda x, y, a=a, b=b: raw.BatchMatMulV2(x=x, y=y, adj_x=a, adj_y=b),
+               shapes=((5, 1, 3, 2) if a else (5, 1, 2, 3), (2, 4, 3) if b else (2, 3, 4)))
+binary("bias_add", tf.nn.bias_add, shapes=((2, 4, 3), (3,)))
+
+
+def reduction(name, op, axes=((0,), (1,), (0, 1), (-1,), ())):
+    for axis in axes:
+        def build(axis=axis):
+            x = random(2, 3, 2)
+            return [op(x, list(axis))], [x]
+        CASES[f"{name}_{'_'.join(map(str, axis)) or 'none'}"] = build
+
+
+for name, op in {"sum": tf.reduce_sum, "mean": tf.reduce_mean, "max": tf.reduce_max,
+                 "min": tf.reduce_min}.items():
+    reduction(name, op)
+reduction("prod", tf.reduce_prod, axes=((0,), (1,), (0, 2)))
+
+
+@case
+def sum_scalar_axis_kept():
+    x = random(2, 3)
+    return [tf.reduce_sum(x * x, 1, keepdims=True)], [x]
+
+
+@case
+def max_with_ties():
+    x = tf.constant([[1., 2., 2.], [0., 0., 0.]])
+    return [tf.reduce_max(x, 1)], [x]
+
+
+@case
+def running():
+    x = random(4, 3, low=0.5, high=1.5)
+    return [tf.cumsum(x, 0), tf.cumsum(x, 1, exclusive=True, reverse=True),
+            tf.math.cumprod(x, 0), tf.math.cumprod(x, 1, reverse=True)], [x]
+
+
+@case
+def segments():
+    x, ids = random(5, 2), tf.constant([0, 0, 1, 3, 3])
+    loose = tf.constant([3, 0, -1, 0, 2])
+    return [tf.math.segment_sum(x, ids), tf.math.segment_mean(x, ids),
+            tf.math.segment_max(x, ids), tf.math.segment_min(x, ids),
+            tf.math.unsorted_segment_sum(x, loose, 4),
+            tf.math.unsorted_segment_max(x, tf.abs(loose), 4)], [x]
+
+
+@case
+def sparse_segments():
+    x, rows, ids = random(5, 2), tf.constant([0, 2, 2, 4]), tf.constant([0, 0, 1, 1])
+    return [tf.sparse.segment_sum(x, rows, ids), tf.sparse.segment_mean(x, rows, ids),
+            tf.sparse.segment_sqrt_n(x, rows, ids)], [x]
+
+
+@case
+def shapes():
+    x = random(2, 3, 1)
+    return [tf.reshape(x, [6]) * 2, tf.expand_dims(x, 0) * 3, tf.squeeze(x, 2) * 5,
+            tf.transpose(x, [2, 0, 1]) * 7, tf.tile(x, [2, 1, 3]) * random(4, 3, 3),
+            tf.broadcast_to(x, [4, 2, 3, 2]) * random(4, 2, 3, 2),
+            tf.reverse(x, [1]) * random(2, 3, 1)], [x]
+
+
+@case
+def joins():
+    a, b, c = random(2, 3), random(2, 3), random(2, 3)
+    parts = tf.split(a, 3, 1)
+    uneven = tf.split(b, [1, 2], 1)
+    rows = tf.unstack(c, axis=0)
+    return [tf.concat([a, b, c], -1) * random(2, 9), tf.stack([a, b], 1) * random(2, 2, 3),
+            parts[1] * 3, uneven[1] * random(2, 2), rows[0] * random(3),
+            raw.Concat(concat_dim=0, values=[a, b]) * random(4, 3), tf.concat([a], 0)], [a, b, c]
+
+
+@case
+def slices():
+    x = random(4, 5)
+    return [tf.slice(x, [1, 2], [2, -1]) * random(2, 3), x[1:3, ::2] * random(2, 3), x[2] * 3,
+            x[:, tf.newaxis, -1] * 2, tf.pad(x, [[1, 0], [2, 1]]) * random(5, 8),
+            tf.pad(x, [[1, 1], [2, 1]], "REFLECT") * random(6, 8),
+            tf.pad(x, [[1, 1], [2, 1]], "SYMMETRIC") * random(6, 8)], [x]
+
+
+@case
+def pad_v2():
+    x, v = random(2, 2), random()
+    return [raw.PadV2(input=x, paddings=[[1, 0], [0, 2]], constant_values=v) * random(3, 4)], [x, v]
+
+
+@case
+def gathers():
+    x = random(4, 3, 2)
+    rows = tf.constant([[0, 2], [2, 3]])
+    return [tf.gather(x, rows) * random(2, 2, 3, 2),
+            tf.gather(x, [2, 0, 2], axis=1) * random(4, 3, 2),
+            tf.gather(x, tf.constant([[1, 0]]), axis=-1) * random(4, 3, 1, 2),
+            tf.gather_nd(x, [[0, 1], [3, 2], [0, 1]]) * random(3, 2),
+            raw.Gather(params=x, indices=rows) * 2], [x]
+
+
+@case
+def scatters():
+    x, u = random(5, 2), random(2, 2)
+    at = tf.constant([[1], [3]])
+    return [tf.scatter_nd(at, u, [5, 2]) * random(5, 2),
+            tf.tensor_scatter_nd_update(x, at, u) * random(5, 2),
+            tf.tensor_scatter_nd_add(x, at, u) * random(5, 2)], [x, u]
+
+
+@case
+def partitions():
+    x = random(5, 2)
+    parts = tf.dynamic_partition(x, [1, 0, 1, 2, 0], 3)
+    stitched = tf.dynamic_stitch([[0, 2], [1, 3]], [x[:2], x[2:4]])
+    return [parts[0] * random(2, 2), parts[1] * 3, stitched * random(4, 2)], [x]
+
+
+@case
+def top_k():
+    x = random(2, 3, 5)
+    values, _ = tf.math.top_k(x, 2)
+    return [values * random(2, 3, 2)], [x]
+
+
+@case
+def selects():
+    a, b = random(3, 2), random(3, 2)
+    c = tf.constant([True, False, True])
+    return [tf1.where(c, a, b) * random(3, 2), tf.where(c[:, None], a, b[:1]) * random(3, 2)], [a, b]
+
+
+@case
+def clip():
+    x, low, high = random(3, 2), tf.constant(-0.4), tf.constant(0.3)
+    return [tf.clip_by_value(x, -0.5, 0.5), raw.Maximum(x=x, y=low) * raw.Minimum(x=x, y=high)], [
+        x, low, high]
+
+
+@case
+def diagonals():
+    v, m = random(3), random(2, 3, 3)
+    return [tf.linalg.tensor_diag(v) * random(3, 3), raw.DiagPart(input=m[0]) * random(3),
+            raw.MatrixDiag(diagonal=v) * random(3, 3), raw.MatrixDiagPart(input=m) * random(2, 3),
+            raw.MatrixSetDiag(input=m, diagonal=tf.stack([v, v])) * random(2, 3, 3),
+            tf.linalg.band_part(m, 1, 0) * random(2, 3, 3)], [v, m]
+
+
+@case
+def blocks():
+    x = random(2, 4, 4, 4)
+    return [tf.nn.space_to_depth(x, 2) * random(2, 2, 2, 16),
+            tf.nn.depth_to_space(x, 2) * random(2, 8, 8, 1),
+            tf.space_to_batch(x, [2, 2], [[0, 0], [0, 0]]) * random(8, 2, 2, 4)], [x]
+
+
+@case
+def fill_and_add_n():
+    x, y = random(), random(2, 2)
+    return [tf.fill([2, 3], x) * random(2, 3), tf.add_n([y, 2 * y, y * y])], [x, y]
+
+
+@case
+def complex_numbers():
+    a, b = random(2, 2), random(2, 2)
+    z = tf.complex(a, b)
+    return [tf.math.real(z * tf.math.conj(z) * z), tf.math.imag(z / (1 + z)), tf.abs(z),
+            tf.math.angle(z), tf.math.real(tf.exp(z))], [a, b]
+
+
+# ---- Matrices ----
+
+def square_matrix(seed=3):
+    values = np.random.RandomState(seed).uniform(-1, 1, (2, 3, 3))
+    return tf.constant((values + 3 * np.eye(3)).astype(np.float64))
+
+
+@case
+def matrix_inverse():
+    m = square_matrix()
+    return [tf.linalg.inv(m), tf.linalg.inv(m, adjoint=True) * 2], [m]
+
+
+@case
+def matrix_solve():
+    m, b = square_matrix(), random(2, 3, 2, dtype=np.float64)
+    return [tf.linalg.solve(m, b), tf.linalg.solve(m, b, adjoint=True) * b,
+            tf.linalg.triangular_solve(m, b), tf.linalg.det(m)], [m, b]
+
+
+@case
+def cholesky():
+    m = square_matrix()
+    spd = tf.matmul(m, m, transpose_b=True)
+    return [tf.linalg.cholesky(spd) * random(2, 3, 3, dtype=np.float64)], [m]
+
+
+@case
+def sparse_dense():
+    values, b, c = random(3), random(4, 2), random(2, 4)
+    sparse = tf.SparseTensor([[0, 1], [1, 3], [2, 0]], values, [3, 4])
+    return [tf.sparse.sparse_dense_matmul(sparse, b) * random(3, 2),
+            tf.sparse.sparse_dense_matmul(sparse, c, adjoint_b=True) * random(3, 2)], [values, b, c]
+
+
+# ---- Networks ----
+
+@case
+def cross_entropies():
+    logits, labels = random(3, 4), tf.nn.softmax(random(3, 4))
+    dense = raw.SoftmaxCrossEntropyWithLogits(features=logits, labels=labels)
+    sparse = raw.SparseSoftmaxCrossEntropyWithLogits(features=logits, labels=[1, 0, 3])
+    return [dense.loss * random(3), sparse.loss * random(3)], [logits, labels]
+
+
+@case
+def convolutions():
+    x, w, d = random(2, 5, 6, 3), random(3, 2, 3, 4), random(3, 3, 3, 2)
+    return [tf.nn.conv2d(x, w, [1, 2, 1, 1], "SAME") * random(2, 3, 6, 4),
+            tf.nn.conv2d(x, w, 1, "VALID"),
+            tf1.nn.depthwise_conv2d_native(x, d, [1, 1, 1, 1], "SAME") * random(2, 5, 6, 6)], [
+                x, w, d]
+
+
+@case
+def transposed_convolution():
+    x, w = random(2, 3, 3, 4), random(3, 3, 2, 4)
+    return [tf.nn.conv2d_transpose(x, w, [2, 6, 6, 2], 2) * random(2, 6, 6, 2)], [x, w]
+
+
+@case
+def convolution_3d():
+    x, w = random(1, 4, 4, 4, 2), random(2, 2, 2, 2, 3)
+    return [tf.nn.conv3d(x, w, [1, 1, 1, 1, 1], "SAME") * random(1, 4, 4, 4, 3)], [x, w]
+
+
+@case
+def pools():
+    x = random(2, 6, 6, 3)
+    return [tf.nn.max_pool2d(x, 2, 2, "SAME") * random(2, 3, 3, 3),
+            tf.nn.max_pool2d(x, 3, 1, "VALID") * random(2, 4, 4, 3),
+            tf.nn.avg_pool2d(x, 2, 2, "VALID") * random(2, 3, 3, 3)], [x]
+
+
+@case
+def local_response():
+    x = random(2, 2, 2, 5)
+    return [tf.nn.lrn(x, 2, 1.0, 0.5, 0.5) * random(2, 2, 2, 5)], [x]
+
+
+@case
+def batch_norms():
+    x, scale, offset = random(3, 2, 2, 4), random(4), random(4)
+    mean, variance = random(4), random(4, low=0.5)
+    training = tf1.nn.fused_batch_norm(x, scale, offset)[0]
+    fixed = tf1.nn.fused_batch_norm(x, scale, offset, mean, variance, is_training=False)[0]
+    old = raw.FusedBatchNorm(x=x, scale=scale, offset=offset, mean=[], variance=[])
+    return [training * random(3, 2, 2, 4), fixed * random(3, 2, 2, 4),
+            old.y * random(3, 2, 2, 4)], [x, scale, offset]
+
+
+@case
+def images():
+    x = random(1, 3, 3, 2)
+    return [tf1.image.resize_bilinear(x, [5, 4]) * random(1, 5, 4, 2),
+            tf1.image.resize_nearest_neighbor(x, [6, 6]) * random(1, 6, 6, 2)], [x]
+
+
+@case
+def perceptron():
+    x, w1, b1, w2 = random(4, 5), random(5, 6), random(6), random(6, 3)
+    hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w1), b1))
+    logits = tf.matmul(hidden, w2)
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[0, 2, 1, 1], logits=logits)
+    return [tf.reduce_mean(loss) + 0.01 * tf.nn.l2_loss(w1)], [x, w1, b1, w2]
+
+
+@case
+def recurrent_cell():
+    x, h, c, w, b = random(3, 4), random(3, 5), random(3, 5), random(9, 20), random(20)
+    for _ in range(3):
+        gates = tf.nn.bias_add(tf.matmul(tf.concat([x, h], 1), w), b)
+        i, j, f, o = tf.split(gates, 4, 1)
+        c = tf.sigmoid(f + 1) * c + tf.sigmoid(i) * tf.tanh(j)
+        h = tf.tanh(c) * tf.sigmoid(o)
+    return [h, c], [x, w, b]
+
+
+@case
+def gradients_of_gradients():
+    x = random(3, 2, low=0.3)
+    ys = [tf.tanh(x), tf.sigmoid(x), tf.sqrt(x), 1 / x, tf.math.rsqrt(x), tf.nn.relu(x), x ** 3,
+          tf.exp(x), tf.nn.elu(x - 0.6), tf.nn.softplus(x)]
+    return tf.gradients(ys, x), [x]
+
+
+@case
+def convolution_twice():
+    x, w = random(1, 4, 4, 2), random(2, 2, 2, 3)
+    y = tf.nn.max_pool2d(tf.nn.conv2d(x, w, 1, "SAME") ** 2, 2, 2, "SAME")
+    return tf.gradients(y, [x, w]), [x, w]
+
+
+@case
+def unconnected():
+    x, y = random(2), random(2)
+    return [x * 2], [x, y]
+
+
+@case
+def middle():
+    x = random(2, 2)
+    m = tf.exp(x)
+    return [m * m + x], [m, x]
+
+
+@case
+def embedding_twice():
+    table = random(6, 3)
+    first = tf.gather(table, [1, 2, 1]) * random(3, 3)
+    second = tf.gather(table, tf.constant([5, 1], tf.int64)) * random(2, 3)
+    return [first, second, table[:2] * 3, first], [table]
+
+
+# ---- Conditionals ----
+
+def conditional(name, taken):
+    def build():
+        x, y = random(2, 2), random(2, 2)
+        z = tf1.cond(tf.constant(taken), lambda: x * y + x, lambda: tf.exp(y))
+        return [z * random(2, 2)], [x, y]
+    CASES[name] = build
+
+
+conditional("cond_true", True)
+conditional("cond_false", False)
+
+
+@case
+def cond_nested():
+    x = random(2)
+    p = tf.reduce_sum(x) > -100.0
+    z = tf1.cond(p, lambda: tf1.cond(p, lambda: x * x, lambda: x), lambda: -x)
+    return [z], [x]
