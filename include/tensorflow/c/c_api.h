@@ -397,6 +397,24 @@ TF_CAPI_EXPORT extern void TF_DeleteLibraryHandle(TF_Library *lib_handle);
 /* A serialized OpList of everything that graphs may hold. */
 TF_CAPI_EXPORT extern TF_Buffer *TF_GetAllOpList(void);
 
+/* ---- Servers ----
+ * One task of a cluster in this process. It answers from TF_ServerStart to TF_ServerStop. */
+typedef struct TF_Server TF_Server;
+
+/* A serialized ServerDef: the cluster, and which of its tasks this is. The port is bound at once;
+ * with port 0 in the cluster it is a free one. */
+TF_CAPI_EXPORT extern TF_Server *TF_NewServer(const void *proto, size_t proto_len,
+                                              TF_Status *status);
+TF_CAPI_EXPORT extern void TF_ServerStart(TF_Server *server, TF_Status *status);
+/* Calls in flight get two seconds to end. A server that was stopped cannot be started again. */
+TF_CAPI_EXPORT extern void TF_ServerStop(TF_Server *server, TF_Status *status);
+/* Waits until the server has been stopped. */
+TF_CAPI_EXPORT extern void TF_ServerJoin(TF_Server *server, TF_Status *status);
+/* For TF_SetTarget; lives as long as the server. */
+TF_CAPI_EXPORT extern const char *TF_ServerTarget(TF_Server *server);
+/* Stops it if it runs. Nobody may wait for it any more. */
+TF_CAPI_EXPORT extern void TF_DeleteServer(TF_Server *server);
+
 #ifdef __cplusplus
 }
 #endif
