@@ -110,7 +110,8 @@ static void add_headline(const launch *self, bool bar, dp_text *text) {
   double step, last;
   job_step(self, &step, &last);
   if (last > 0) {
-    double part = fmin(step / last, 1);
+    step = fmin(step, last); /* workers may be a few steps further */
+    double part = step / last;
     if (bar) {
       add_bar(part, 30, self->options->color, text);
       dp_text_add(text, "  ");

@@ -1,0 +1,25 @@
+/* Examples in memory: what the readers of the several formats fill in. */
+#ifndef DP_TRAIN_EXAMPLES_INTERNAL_H
+#define DP_TRAIN_EXAMPLES_INTERNAL_H
+
+#include "train/train_internal.h"
+
+enum { EXAMPLE_DIMS = 4 };
+
+struct dp_examples {
+  int64_t count;
+  TF_DataType x_dtype, y_dtype; /* x: float or string; y: int32 or float */
+  int64_t dims[EXAMPLE_DIMS];   /* of one x */
+  int dim_count;
+  int64_t row; /* elements of one x */
+  float *x;
+  dp_text *strings; /* instead, for strings */
+  void *y;          /* 4 bytes each */
+  uint64_t seed;    /* 0: in order */
+  int64_t *order, at;
+};
+
+/* NULL and the error in `status`, or the examples. Consumes both. */
+dp_examples *dp_train_examples_finish(dp_examples *examples, dp_status *error, TF_Status *status);
+
+#endif

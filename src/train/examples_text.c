@@ -1,0 +1,139 @@
+/* Examples from lines of numbers (CSV) and from records (TFRecord). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/record.h"
+#include "storage/stream.h"
+#include "train/examples_internal.h"
+
+/* ---- CSV ---- */
+typedef struct csv_reader {
+  dp_examples *examples;
+  int64_t capacity, line;
+  DP_ARRAY(float) numbers; /* of the present line */
+} csv_reader;
+
+/* False when a field is no number; its own text is then in `wrong`. */
+static bool split_line(csv_reader *self, const char *line, dp_view *wrong) {
+  self->numbers.count = 0;
+  for (const char *at = line;; at++) {
+    size_t length = strcspn(at, ",");
+    dp_view field = {at, length};
+    while (field.length > 0 && field.data[0] == ' ')
+      field.data++, field.length--;
+    while (field.length > 0 && field.data[field.length - 1] == ' ')
+      field.length--;
+    double value;
+    *wrong = field;
+    if (!dp_parse_double(field, &value))
+      return false;
+    DP_ARRAY_PUSH(&self->numbers, (float)value);
+    at += length;
+    if (*at == '\0')
+      return true;
+  }
+}
+
+static void keep_line(csv_reader *self) {
+  dp_examples *examples = self->examples;
+  if (examples->count == self->capacity) {
+    self->capacity = self->capacity ? 2 * self->capacity : 1024;
+    examples->x = dp_realloc(examples->x, (size_t)(self->capacity * examples->row) * sizeof(float));
+    examples->y = dp_realloc(examples->y, (size_t)self->capacity * sizeof(float));
+  }
+  memcpy(examples->x + examples->count * examples->row, self->numbers.items,
+         (size_t)examples->row * sizeof(float));
+  ((float *)examples->y)[examples->count++] = self->numbers.items[examples->row];
+}
+
+static dp_status *take_line(csv_reader *self, const char *line) {
+  dp_examples *examples = self->examples;
+  dp_view wrong;
+  self->line++;
+  if (line[0] == '\0')
+    return NULL;
+  if (!split_line(self, line, &wrong)) {
+    if (self->line == 1)
+      return NULL; /* names of columns */
+    return DP_INVALID("line %" PRId64 ": \"%.*s\" is not a number", self->line, (int)wrong.length,
+                      wrong.data);
+  }
+  int64_t columns = (int64_t)self->numbers.count;
+  if (examples->count == 0) {
+    if (columns < 2)
+      return DP_INVALID("line %" PRId64 ": an example needs two numbers at least", self->line);
+    examples->dims[0] = examples->row = columns - 1;
+  }
+  if (columns != examples->row + 1)
+    return DP_INVALID("line %" PRId64 " has %" PRId64 " numbers, those before have %" PRId64,
+                      self->line, columns, examples->row + 1);
+  keep_line(self);
+  return NULL;
+}
+
+static dp_status *read_csv(csv_reader *self, const char *path) {
+  dp_input_stream *stream;
+  DP_RETURN_IF_ERROR(dp_input_stream_open(path, DP_COMPRESSION_NONE, DP_STREAM_BUFFER, &stream));
+  dp_text line = {0};
+  bool more = true;
+  dp_status *status = NULL;
+  while (more && !status) {
+    dp_text_clear(&line);
+    status = dp_input_stream_line(stream, &line, &more);
+    if (!status && more)
+      status = take_line(self, dp_text_string(&line));
+  }
+  dp_text_deinit(&line);
+  dp_input_stream_close(stream);
+  return dp_status_annotate(status, "%s", path);
+}
+
+dp_examples *dp_examples_csv(const char *path, TF_Status *status) {
+  csv_reader reader = {.examples = DP_NEW(dp_examples)};
+  reader.examples->x_dtype = reader.examples->y_dtype = TF_FLOAT;
+  reader.examples->dim_count = 1;
+  dp_status *error = read_csv(&reader, path);
+  DP_ARRAY_FREE(&reader.numbers);
+  return dp_train_examples_finish(reader.examples, error, status);
+}
+
+/* ---- Records ---- */
+static dp_status *read_records(dp_record_reader *reader, dp_examples *examples) {
+  int64_t capacity = 0;
+  dp_tstring record = {0};
+
+  bool more = true;
+  dp_status *status;
+  while (!(status = dp_record_reader_next(reader, &record, &more)) && more) {
+    if (examples->count == capacity) {
+      capacity = capacity ? 2 * capacity : 1024;
+      examples->strings = dp_realloc(examples->strings, (size_t)capacity * sizeof(dp_text));
+    }
+    dp_text *text = &examples->strings[examples->count++];
+    *text = (dp_text){0};
+    dp_text_append(text, dp_tstring_data(&record), dp_tstring_size(&record));
+  }
+  dp_tstring_deinit(&record);
+  return status;
+}
+
+dp_examples *dp_examples_records(const char *path, const char *compression, TF_Status *status) {
+  dp_examples *examples = DP_NEW(dp_examples);
+  examples->x_dtype = TF_STRING;
+  examples->y_dtype = TF_INT32;
+  dp_compression packed;
+  dp_record_reader *reader;
+  dp_status *error = NULL;
+  if (!dp_compression_parse(dp_view_of(compression), &packed))
+    error = DP_INVALID("compression \"%s\": give \"\", \"ZLIB\" or \"GZIP\"", compression);
+  if (!error)
+    error = dp_record_reader_open(path, packed, DP_STREAM_BUFFER, &reader);
+  if (!error) {
+    error = read_records(reader, examples);
+    dp_record_reader_close(reader);
+  }
+  if (!error)
+    examples->y = DP_NEW_ARRAY(int32_t, examples->count + 1);
+  return dp_train_examples_finish(examples, dp_status_annotate(error, "%s", path), status);
+}
