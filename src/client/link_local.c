@@ -60,7 +60,7 @@ static dp_status *find_task(void *arg, const char *task, dp_worker_peer **peer_o
   return NULL;
 }
 
-static const dp_master_cluster_ops cluster_ops = {list_tasks, find_task};
+static const dp_master_cluster_ops cluster_ops = {list_tasks, find_task, NULL, NULL};
 
 static dp_status *count_devices(const Tensorflow__ConfigProto *config, size_t *count_out) {
   *count_out = 1;

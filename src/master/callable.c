@@ -76,6 +76,7 @@ typedef struct callable_run {
   callable *callable;
   step_plan *plan;
   dp_cancel *cancel;
+  int64_t deadline;
   step_feed *feeds;
   size_t feed_count;
   dp_master_callable_done_fn done;
@@ -124,8 +125,7 @@ static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
                       .fetches = fetches,
                       .fetch_count = fetch_count,
                       .options = options};
-  dp_master_step_run(&order, run->cancel, dp_master_step_deadline(run->session, options), step_done,
-                     run);
+  dp_master_step_run(&order, run->cancel, run->deadline, step_done, run);
   dp_free(fetches);
 }
 
@@ -145,6 +145,7 @@ static callable_run *make_run(master_session *session, callable *callable,
   run->session = session;
   run->callable = callable;
   run->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
+  run->deadline = dp_master_step_deadline(session, callable->options->run_options);
   run->feed_count = request->feed_count;
   run->feeds = DP_NEW_ARRAY(step_feed, request->feed_count + 1);
   for (size_t i = 0; i < request->feed_count; i++)
@@ -181,5 +182,5 @@ void dp_master_run_callable(dp_master *master, const dp_run_callable_request *re
                                         (const char *const *)options->fetch, options->n_fetch,
                                         (const char *const *)options->target, options->n_target,
                                         callable->connections, options->n_tensor_connection}};
-  dp_master_plan_get(session, &signature, plan_ready, run);
+  dp_master_plan_get(session, &signature, cancel, run->deadline, plan_ready, run);
 }

@@ -38,7 +38,7 @@ static void partial_run_setup(const control_call *call, const void *request) {
   if (status)
     call->done(call->arg, status, NULL);
   else
-    dp_master_partial_setup(session, setup, call->done, call->arg);
+    dp_master_partial_setup(session, setup, call->cancel, call->done, call->arg);
   dp_master_session_release(session);
 }
 
@@ -67,10 +67,15 @@ static void list_devices(const control_call *call, const void *request) {
   response.local_device = DP_ARENA_ARRAY(arena, Tensorflow__DeviceAttributes *, most + 1);
   response.remote_device = DP_ARENA_ARRAY(arena, Tensorflow__DeviceAttributes *, most + 1);
   dp_worker_peer *local = dp_worker_local_peer(call->master->worker);
+  /* In a cluster of the client's, only the device that feeds come from counts as local. */
+  const char *client = session->devices.items[session->devices.client].name;
   for (size_t i = 0; i < session->worker_count; i++) {
     const session_worker *worker = &session->workers[i];
     for (size_t k = 0; k < worker->status->n_device_attributes; k++) {
-      if (worker->peer == local)
+      bool is_local = session->owns_cluster
+                          ? strcmp(worker->status->device_attributes[k]->name, client) == 0
+                          : worker->peer == local;
+      if (is_local)
         response.local_device[response.n_local_device++] = worker->status->device_attributes[k];
       else
         response.remote_device[response.n_remote_device++] = worker->status->device_attributes[k];
@@ -214,6 +219,7 @@ typedef struct step_call {
   master_session *session;
   step_plan *plan;
   dp_cancel *cancel;
+  int64_t deadline;
   dp_arena *arena;
   step_feed *feeds;
   size_t feed_count;
@@ -269,8 +275,7 @@ static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
                       .fetches = fetches,
                       .fetch_count = fetch_count,
                       .options = call->options};
-  dp_master_step_run(&order, call->cancel, dp_master_step_deadline(call->session, call->options),
-                     step_done, call);
+  dp_master_step_run(&order, call->cancel, call->deadline, step_done, call);
 }
 
 static dp_status *make_step_call(master_session *session, const dp_run_step_request *request,
@@ -286,6 +291,7 @@ static dp_status *make_step_call(master_session *session, const dp_run_step_requ
     }
   }
   call->session = session;
+  call->deadline = dp_master_step_deadline(session, call->options);
   call->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
   call->feed_count = request->feed_count;
   call->feeds = DP_ARENA_ARRAY(arena, step_feed, request->feed_count + 1);
@@ -313,7 +319,7 @@ static void run_whole(master_session *session, const dp_run_step_request *reques
   step_signature signature = {.names = {feeds, request->feed_count, request->fetches,
                                         request->fetch_count, request->targets,
                                         request->target_count}};
-  dp_master_plan_get(session, &signature, plan_ready, call);
+  dp_master_plan_get(session, &signature, cancel, call->deadline, plan_ready, call);
 }
 
 void dp_master_run_step(dp_master *master, const dp_run_step_request *request, dp_cancel *cancel,

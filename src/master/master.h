@@ -21,6 +21,9 @@ typedef struct dp_master_cluster_ops {
    * the cluster. */
   size_t (*tasks)(void *cluster, const char *const **names_out);
   dp_status *(*find)(void *cluster, const char *task, dp_worker_peer **peer_out);
+  /* A cluster that the client described, until it is closed. NULL when there is no network. */
+  dp_status *(*open)(void *cluster, const Tensorflow__ClusterDef *message, void **cluster_out);
+  void (*close)(void *opened);
 } dp_master_cluster_ops;
 
 typedef struct dp_master_options {

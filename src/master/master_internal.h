@@ -20,6 +20,9 @@
 #include "planner/planner.h"
 #include "wire/master.pb-c.h"
 
+/* How long a clean-up call may take: a worker that stands still must not pile them up. */
+enum { CLEAN_UP_MILLISECONDS = 60000 };
+
 /* ---- A task that a session uses ---- */
 typedef struct session_worker {
   char *task;
@@ -34,6 +37,9 @@ typedef struct master_session {
   char *handle;
   dp_arena *arena;
   Tensorflow__ConfigProto *config; /* never NULL */
+  const char *task;                /* the master's own name in the session's cluster */
+  void *cluster;                   /* the session's */
+  bool owns_cluster;               /* the client described it */
   dp_cancel *life;                 /* parent of its steps' scopes */
   session_worker *workers;
   size_t worker_count;
@@ -64,6 +70,7 @@ typedef struct step_signature {
 typedef struct plan_piece {
   size_t worker; /* index into the session's */
   char *graph_handle;
+  atomic_bool is_registered;
 } plan_piece;
 
 typedef struct plan_waiter plan_waiter;
@@ -78,7 +85,8 @@ typedef struct step_plan {
   const char **fetch_keys;
   plan_piece *pieces;
   size_t piece_count;
-  size_t client_piece; /* the piece that feeds go to and fetches come from */
+  atomic_bool has_pieces; /* the two above are set */
+  size_t client_piece;    /* the piece that feeds go to and fetches come from */
   plan_state state;
   dp_status *failure;
   plan_waiter *waiters;
@@ -98,9 +106,10 @@ DP_MUST_USE dp_status *dp_master_session_extend(master_session *session,
 
 /* ---- plan.c ---- */
 typedef void (*plan_done_fn)(void *arg, dp_status *status, step_plan *plan);
-/* Finds the plan or makes it; `done` gets it retained. */
-void dp_master_plan_get(master_session *session, const step_signature *signature, plan_done_fn done,
-                        void *arg);
+/* Finds the plan or makes it; `done` gets it retained. It waits no longer than until the deadline
+ * or the end of `cancel` (may be NULL), whatever becomes of the plan. */
+void dp_master_plan_get(master_session *session, const step_signature *signature, dp_cancel *cancel,
+                        int64_t deadline, plan_done_fn done, void *arg);
 void dp_master_plan_release(step_plan *plan);
 void dp_master_plans_drop(master_session *session);
 
@@ -135,7 +144,9 @@ typedef void (*step_done_fn)(void *arg, dp_status *status, step_result *result);
 void dp_master_step_run(const step_order *order, dp_cancel *cancel, int64_t deadline,
                         step_done_fn done, void *arg);
 int64_t dp_master_step_id(void);
-/* The deadline that options or, without one there, the session's configuration set. */
+int64_t dp_master_deadline(int64_t milliseconds);
+/* The deadline that options or, without one there, the session's configuration set: a little before
+ * the client's own, so that it hears from us whom the step was waiting for. */
 int64_t dp_master_step_deadline(const master_session *session,
                                 const Tensorflow__RunOptions *options);
 
@@ -148,11 +159,14 @@ void dp_master_callables_drop(master_session *session);
 
 /* ---- partial.c ---- */
 void dp_master_partial_setup(master_session *session,
-                             const Tensorflow__PartialRunSetupRequest *request,
+                             const Tensorflow__PartialRunSetupRequest *request, dp_cancel *cancel,
                              dp_master_call_done_fn done, void *arg);
 void dp_master_partial_run(master_session *session, const dp_run_step_request *request,
                            dp_cancel *cancel, dp_master_step_done_fn done, void *arg);
 void dp_master_partials_drop(master_session *session);
+
+/* Adds ": TASK (why it does not answer)", or without the reason when nothing is known. */
+void dp_master_name_worker(const session_worker *worker, dp_text *text);
 
 /* ---- watch.c ---- */
 /* Adds one phrase: who waits for whom and why. Called with the list's lock held: short, no calls.

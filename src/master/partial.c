@@ -81,7 +81,7 @@ static void setup_planned(void *arg, dp_status *status, step_plan *plan) {
 }
 
 void dp_master_partial_setup(master_session *session,
-                             const Tensorflow__PartialRunSetupRequest *request,
+                             const Tensorflow__PartialRunSetupRequest *request, dp_cancel *cancel,
                              dp_master_call_done_fn done, void *arg) {
   partial_setup *setup = DP_NEW(partial_setup);
   dp_refcount_retain(&session->references);
@@ -90,7 +90,8 @@ void dp_master_partial_setup(master_session *session,
                                         (const char *const *)request->fetch, request->n_fetch,
                                         (const char *const *)request->target, request->n_target},
                               .is_partial = true};
-  dp_master_plan_get(session, &signature, setup_planned, setup);
+  dp_master_plan_get(session, &signature, cancel, dp_master_step_deadline(session, NULL),
+                     setup_planned, setup);
 }
 
 /* ---- Checking a call ---- */

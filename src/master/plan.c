@@ -8,6 +8,9 @@
 
 struct plan_waiter {
   plan_waiter *next;
+  step_plan *plan;  /* borrowed: the builder holds it as long as there are waiters */
+  dp_cancel *scope; /* ends the wait early */
+  dp_cancel_token token;
   plan_done_fn done;
   void *arg;
 };
@@ -59,8 +62,8 @@ static void deregister(step_plan *plan) {
     request.create_worker_session_called = true;
     request.graph_handle = plan->pieces[i].graph_handle;
     dp_worker_peer *peer = plan->session->workers[plan->pieces[i].worker].peer;
-    peer->ops->call(peer, DP_WORKER_DEREGISTER_GRAPH, &request, DP_FOREVER, NULL, ignore_answer,
-                    NULL);
+    peer->ops->call(peer, DP_WORKER_DEREGISTER_GRAPH, &request,
+                    dp_clock_deadline_ms(CLEAN_UP_MILLISECONDS), NULL, ignore_answer, NULL);
   }
 }
 
@@ -123,6 +126,13 @@ static void forget_plan(master_session *session, step_plan *plan) {
   dp_text_deinit(&key);
 }
 
+/* Consumes `status`. */
+static void answer_waiter(plan_waiter *waiter, dp_status *status, step_plan *plan) {
+  dp_cancel_release(waiter->scope);
+  waiter->done(waiter->arg, status, plan);
+  dp_free(waiter);
+}
+
 /* Consumes `status` and the builder's references to plan and session. */
 static void finish_building(step_plan *plan, dp_status *status) {
   master_session *session = plan->session;
@@ -130,17 +140,17 @@ static void finish_building(step_plan *plan, dp_status *status) {
   plan->state = status ? PLAN_FAILED : PLAN_READY;
   plan->failure = status;
   plan_waiter *waiters = plan->waiters;
-  plan->waiters = NULL;
+  plan->waiters = NULL; /* from now on give_up finds none of them */
   pthread_mutex_unlock(&session->lock);
   if (status)
     forget_plan(session, plan);
   while (waiters) {
     plan_waiter *waiter = waiters;
     waiters = waiter->next;
+    dp_cancel_deregister(waiter->scope, waiter->token);
     if (!status)
       dp_refcount_retain(&plan->references);
-    waiter->done(waiter->arg, dp_status_retain(status), status ? NULL : plan);
-    dp_free(waiter);
+    answer_waiter(waiter, dp_status_retain(status), status ? NULL : plan);
   }
   dp_master_plan_release(plan);
   dp_master_session_release(session);
@@ -149,6 +159,7 @@ static void finish_building(step_plan *plan, dp_status *status) {
 /* ---- Registering ---- */
 
 typedef struct registration {
+  master_watch watch;
   step_plan *plan;
   worker_calls calls;
 } registration;
@@ -158,9 +169,26 @@ typedef struct piece_registration {
   plan_piece *piece;
 } piece_registration;
 
+static void print_unregistered(const step_plan *plan, dp_text *text) {
+  if (!atomic_load(&plan->has_pieces))
+    return;
+  for (size_t i = 0; i < plan->piece_count; i++) {
+    if (!atomic_load(&plan->pieces[i].is_registered))
+      dp_master_name_worker(&plan->session->workers[plan->pieces[i].worker], text);
+  }
+}
+
+static void describe_registration(void *arg, dp_text *text) {
+  const registration *all = arg;
+  dp_text_printf(text, "session %s waits until its graph is registered",
+                 all->plan->session->handle);
+  print_unregistered(all->plan, text);
+}
+
 static void count_registration(registration *all, dp_status *status) {
   if (!worker_calls_count(&all->calls, status))
     return;
+  dp_master_watch_end(all->plan->session->master, &all->watch);
   dp_status *first = worker_calls_deinit(&all->calls);
   step_plan *plan = all->plan;
   dp_free(all);
@@ -173,6 +201,7 @@ static void piece_registered(void *arg, dp_status *status, const void *response)
   if (!status) {
     const Tensorflow__RegisterGraphResponse *registered = response;
     one->piece->graph_handle = dp_strdup(registered->graph_handle);
+    atomic_store(&one->piece->is_registered, true);
   }
   dp_free(one);
   count_registration(all, status);
@@ -210,13 +239,14 @@ static dp_status *assign_pieces(step_plan *plan, const dp_partitions *partitions
   plan->pieces = DP_NEW_ARRAY(plan_piece, partitions->count + 1);
   plan->piece_count = partitions->count;
   plan->client_piece = SIZE_MAX;
-  const char *client_task = dp_worker_task(plan->session->master->worker);
+  const char *client_task = plan->session->task;
   for (size_t i = 0; i < partitions->count; i++) {
     DP_RETURN_IF_ERROR(
         find_worker(plan->session, partitions->items[i].location, &plan->pieces[i].worker));
     if (strcmp(partitions->items[i].location, client_task) == 0)
       plan->client_piece = i;
   }
+  atomic_store(&plan->has_pieces, true);
   return NULL;
 }
 
@@ -225,6 +255,7 @@ static void register_all(step_plan *plan, dp_partitions *partitions) {
   registration *all = DP_NEW(registration);
   all->plan = plan;
   worker_calls_init(&all->calls, partitions->count + 1);
+  dp_master_watch_begin(plan->session->master, &all->watch, describe_registration, all);
   for (size_t i = 0; i < partitions->count; i++)
     register_piece(all, i, partitions->items[i].graph);
   count_registration(all, NULL);
@@ -301,40 +332,103 @@ static void build_plan(void *arg) {
 
 /* ---- Finding ---- */
 
-static void add_waiter(step_plan *plan, plan_done_fn done, void *arg) {
-  plan_waiter *waiter = DP_NEW(plan_waiter);
-  *waiter = (plan_waiter){plan->waiters, done, arg};
-  plan->waiters = waiter;
+/* Takes the waiter out of the plan's list and retains plan and session, which the builder has held
+ * for it so far; false when it is not there any more. */
+static bool leave_plan(plan_waiter *waiter) {
+  step_plan *plan = waiter->plan;
+  master_session *session = plan->session;
+  pthread_mutex_lock(&session->lock);
+  plan_waiter **at = &plan->waiters;
+  while (*at && *at != waiter)
+    at = &(*at)->next;
+  bool is_there = *at != NULL;
+  if (is_there) {
+    *at = waiter->next;
+    dp_refcount_retain(&plan->references);
+    dp_refcount_retain(&session->references);
+  }
+  pthread_mutex_unlock(&session->lock);
+  return is_there;
 }
 
-void dp_master_plan_get(master_session *session, const step_signature *signature, plan_done_fn done,
-                        void *arg) {
+/* The scope of a waiter has ended. The builder waits for this function's end before it goes on with
+ * the waiter, so that plan and session are alive when it begins. */
+static void give_up(void *arg, const dp_status *why) {
+  plan_waiter *waiter = arg;
+  if (!leave_plan(waiter))
+    return;
+  step_plan *plan = waiter->plan;
+  master_session *session = plan->session;
+  dp_status *status = dp_status_retain(why);
+  if (dp_status_code(why) == DP_DEADLINE_EXCEEDED) {
+    dp_text text = {0};
+    print_unregistered(plan, &text);
+    status = dp_status_append(status, ": the step's graph is not registered yet%s",
+                              dp_text_string(&text));
+    dp_text_deinit(&text);
+  }
+  answer_waiter(waiter, status, NULL);
+  dp_master_plan_release(plan);
+  dp_master_session_release(session);
+}
+
+static plan_waiter *make_waiter(dp_cancel *cancel, int64_t deadline, plan_done_fn done, void *arg) {
+  plan_waiter *waiter = DP_NEW(plan_waiter);
+  waiter->scope = dp_cancel_create(cancel, deadline);
+  waiter->done = done;
+  waiter->arg = arg;
+  return waiter;
+}
+
+/* With the session's lock held. The plan, made if there is none; *is_new_out when it must be built.
+ */
+static step_plan *find_or_make(master_session *session, const step_signature *signature,
+                               bool *is_new_out) {
   dp_text key = {0};
   print_signature(signature, &key);
-  pthread_mutex_lock(&session->lock);
-  if (session->closed) {
-    pthread_mutex_unlock(&session->lock);
-    dp_text_deinit(&key);
-    done(arg, dp_status_create(DP_FAILED_PRECONDITION, "Session is closed."), NULL);
-    return;
-  }
   step_plan *plan = dp_map_get(session->plans, dp_text_string(&key));
-  bool is_ready = plan && plan->state == PLAN_READY;
-  bool is_new = !plan;
-  if (is_new) {
+  *is_new_out = !plan;
+  if (!plan) {
     plan = make_plan(session, signature);
     dp_map_put(session->plans, dp_text_string(&key), plan);
     dp_refcount_retain(&plan->references); /* the builder's */
     dp_refcount_retain(&session->references);
   }
-  if (is_ready)
-    dp_refcount_retain(&plan->references);
-  else
-    add_waiter(plan, done, arg);
-  pthread_mutex_unlock(&session->lock);
   dp_text_deinit(&key);
-  if (is_ready)
+  return plan;
+}
+
+/* With the session's lock held. False when the wait is over before it began. */
+static bool join_waiters(step_plan *plan, plan_waiter *waiter) {
+  waiter->plan = plan;
+  if (!dp_cancel_register(waiter->scope, give_up, waiter, &waiter->token))
+    return false;
+  waiter->next = plan->waiters;
+  plan->waiters = waiter;
+  return true;
+}
+
+void dp_master_plan_get(master_session *session, const step_signature *signature, dp_cancel *cancel,
+                        int64_t deadline, plan_done_fn done, void *arg) {
+  pthread_mutex_lock(&session->lock);
+  if (session->closed) {
+    pthread_mutex_unlock(&session->lock);
+    done(arg, dp_status_create(DP_FAILED_PRECONDITION, "Session is closed."), NULL);
+    return;
+  }
+  bool is_new;
+  step_plan *plan = find_or_make(session, signature, &is_new);
+  if (plan->state == PLAN_READY) {
+    dp_refcount_retain(&plan->references);
+    pthread_mutex_unlock(&session->lock);
     done(arg, NULL, plan);
-  else if (is_new)
+    return;
+  }
+  plan_waiter *waiter = make_waiter(cancel, deadline, done, arg);
+  bool waits = join_waiters(plan, waiter);
+  pthread_mutex_unlock(&session->lock);
+  if (is_new)
     dp_pool_run(session->master->blocking, build_plan, plan);
+  if (!waits)
+    answer_waiter(waiter, dp_cancel_status(waiter->scope), NULL);
 }

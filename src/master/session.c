@@ -16,6 +16,8 @@ static master_session *make_session(dp_master *master) {
   master_session *session = DP_NEW(master_session);
   dp_refcount_init(&session->references);
   session->master = master;
+  session->task = dp_worker_task(master->worker);
+  session->cluster = master->cluster_arg;
   char handle[20];
   snprintf(handle, sizeof(handle), "%016" PRIx64, dp_random_seed());
   session->handle = dp_strdup(handle);
@@ -66,6 +68,8 @@ static void destroy_session(master_session *session) {
   for (size_t i = 0; i < session->worker_count; i++)
     dp_free(session->workers[i].task);
   dp_free(session->workers);
+  if (session->owns_cluster)
+    master->cluster->close(session->cluster);
   dp_free(session->device_items);
   dp_cancel_release(session->life);
   pthread_mutex_destroy(&session->planning);
@@ -110,8 +114,8 @@ static void delete_worker_sessions(master_session *session) {
   request.session_handle = session->handle;
   for (size_t i = 0; i < session->worker_count; i++) {
     dp_worker_peer *peer = session->workers[i].peer;
-    peer->ops->call(peer, DP_WORKER_DELETE_WORKER_SESSION, &request, dp_clock_deadline_ms(10000),
-                    NULL, ignore_answer, NULL);
+    peer->ops->call(peer, DP_WORKER_DELETE_WORKER_SESSION, &request,
+                    dp_clock_deadline_ms(CLEAN_UP_MILLISECONDS), NULL, ignore_answer, NULL);
   }
 }
 
@@ -149,6 +153,15 @@ typedef struct worker_creation {
   session_worker *worker;
 } worker_creation;
 
+void dp_master_name_worker(const session_worker *worker, dp_text *text) {
+  dp_text_printf(text, ": %s", worker->task);
+  if (!worker->peer->ops->describe)
+    return;
+  dp_text_add(text, " (");
+  worker->peer->ops->describe(worker->peer, text);
+  dp_text_add_char(text, ')');
+}
+
 /* Names the workers that have not told their devices yet, in TensorFlow's words. */
 static void describe_creation(void *arg, dp_text *text) {
   creation *all = arg;
@@ -158,12 +171,7 @@ static void describe_creation(void *arg, dp_text *text) {
     session_worker *worker = &session->workers[i];
     if (atomic_load(&worker->has_answered))
       continue;
-    dp_text_printf(text, ": %s", worker->task);
-    if (worker->peer->ops->describe) {
-      dp_text_add(text, " (");
-      worker->peer->ops->describe(worker->peer, text);
-      dp_text_add_char(text, ')');
-    }
+    dp_master_name_worker(worker, text);
   }
 }
 
@@ -194,20 +202,54 @@ static void worker_session_created(void *arg, dp_status *status, const void *res
     finish_creation(all, worker_calls_deinit(&all->calls));
 }
 
+/* With a cluster of the client's, each worker is told who it is in it. Such sessions share nothing
+ * unless that is asked for: the workers may serve other clusters at the same time. */
+static void add_place(const master_session *session, const char *task,
+                      Tensorflow__CreateWorkerSessionRequest *request, Tensorflow__ServerDef *place,
+                      dp_device_name *name) {
+  const Tensorflow__ConfigProto *config = session->config;
+  request->isolate_session_state = config->isolate_session_state;
+  if (!session->owns_cluster)
+    return;
+  /* The name was checked when the session's workers were chosen. */
+  dp_status_release(dp_device_name_parse(dp_view_of(task), name));
+  place->cluster = config->cluster_def;
+  place->protocol = "grpc";
+  place->job_name = name->job;
+  place->task_index = name->task;
+  request->server_def = place;
+  request->isolate_session_state = !(
+      config->experimental && config->experimental->share_session_state_in_clusterspec_propagation);
+}
+
 static void create_worker_sessions(creation *all) {
   master_session *session = all->session;
   Tensorflow__CreateWorkerSessionRequest request = TENSORFLOW__CREATE_WORKER_SESSION_REQUEST__INIT;
+  Tensorflow__ServerDef place = TENSORFLOW__SERVER_DEF__INIT;
+  dp_device_name name;
   request.session_handle = session->handle;
-  request.isolate_session_state = session->config->isolate_session_state;
-  request.master_task = (char *)dp_worker_task(session->master->worker);
+  request.master_task = (char *)session->task;
   request.master_incarnation = (int64_t)dp_worker_device(session->master->worker, 0)->incarnation;
   worker_calls_init(&all->calls, session->worker_count);
   size_t count = session->worker_count;
   for (size_t i = 0; i < count; i++) {
     dp_worker_peer *peer = session->workers[i].peer;
+    add_place(session, session->workers[i].task, &request, &place, &name);
     peer->ops->call(peer, DP_WORKER_CREATE_WORKER_SESSION, &request, all->deadline, all->scope,
                     worker_session_created, all);
   }
+}
+
+/* In a cluster that the client described, devices have the names that it gives their tasks. */
+static dp_status *rename_devices(master_session *session, const session_worker *worker) {
+  for (size_t i = 0; session->owns_cluster && i < worker->status->n_device_attributes; i++) {
+    Tensorflow__DeviceAttributes *device = worker->status->device_attributes[i];
+    dp_device_name name;
+    DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(device->name), &name));
+    device->name =
+        dp_arena_printf(session->arena, "%s/device:%s:%d", worker->task, name.type, name.id);
+  }
+  return NULL;
 }
 
 /* All devices of all workers in one list; the client's is the first CPU of the master's own task.
@@ -217,11 +259,12 @@ static dp_status *collect_devices(master_session *session) {
   for (size_t i = 0; i < session->worker_count; i++)
     count += session->workers[i].status->n_device_attributes;
   session->device_items = DP_NEW_ARRAY(dp_planner_device, count + 1);
-  const char *client = dp_worker_device(session->master->worker, 0)->name;
+  const char *client = dp_arena_printf(session->arena, "%s/device:CPU:0", session->task);
   dp_worker_peer *local = dp_worker_local_peer(session->master->worker);
   bool has_client = false;
   size_t at = 0;
   for (size_t i = 0; i < session->worker_count; i++) {
+    DP_RETURN_IF_ERROR(rename_devices(session, &session->workers[i]));
     const Tensorflow__GetStatusResponse *status = session->workers[i].status;
     for (size_t k = 0; k < status->n_device_attributes; k++, at++) {
       const Tensorflow__DeviceAttributes *device = status->device_attributes[k];
@@ -241,7 +284,7 @@ static dp_status *collect_devices(master_session *session) {
   session->devices.count = count;
   if (!has_client)
     return DP_INVALID("device_filters leave out %s, the task that the client talks to",
-                      dp_worker_task(session->master->worker));
+                      session->task);
   return NULL;
 }
 
@@ -299,10 +342,10 @@ static dp_status *is_wanted(const Tensorflow__ConfigProto *config, const char *t
 static dp_status *choose_workers(master_session *session) {
   dp_master *master = session->master;
   const char *const *tasks;
-  size_t count = master->cluster->tasks(master->cluster_arg, &tasks);
+  size_t count = master->cluster->tasks(session->cluster, &tasks);
   session->workers = DP_NEW_ARRAY(session_worker, count + 1);
   for (size_t i = 0; i < count; i++) {
-    bool is_own = strcmp(tasks[i], dp_worker_task(master->worker)) == 0;
+    bool is_own = strcmp(tasks[i], session->task) == 0;
     bool wanted;
     DP_RETURN_IF_ERROR(is_wanted(session->config, tasks[i], &wanted));
     if (!wanted && !is_own)
@@ -311,10 +354,55 @@ static dp_status *choose_workers(master_session *session) {
     if (is_own)
       worker->peer = dp_worker_local_peer(master->worker);
     else
-      DP_RETURN_IF_ERROR(master->cluster->find(master->cluster_arg, tasks[i], &worker->peer));
+      DP_RETURN_IF_ERROR(master->cluster->find(session->cluster, tasks[i], &worker->peer));
     worker->task = dp_strdup(tasks[i]);
     session->worker_count++;
   }
+  return NULL;
+}
+
+/* Who this task is in a cluster that the client described: the one at the address that the client
+ * talks to. */
+static dp_status *find_own_task(master_session *session, const char *target) {
+  dp_view address = dp_view_of(target);
+  dp_view_consume(&address, "grpc://");
+  const Tensorflow__ClusterDef *cluster = session->config->cluster_def;
+  const char *own = NULL;
+  for (size_t i = 0; i < cluster->n_job; i++) {
+    const Tensorflow__JobDef *job = cluster->job[i];
+    for (size_t k = 0; k < job->n_tasks; k++) {
+      if (!dp_view_equals(address, job->tasks[k]->value))
+        continue;
+      if (own)
+        return DP_INVALID("Found multiple matching tasks that correspond to to the master. Master "
+                          "target: '%s'.",
+                          target);
+      own = dp_arena_printf(session->arena, "/job:%s/replica:0/task:%d", job->name,
+                            job->tasks[k]->key);
+    }
+  }
+  if (!own)
+    return DP_INVALID("The master (current machine) is not included in the provided cluster_def: "
+                      "no task is at %s.",
+                      target);
+  if (strcmp(own, dp_worker_task(session->master->worker)) == 0)
+    return DP_INVALID("The ClusterSpec names the job and task index to be the same names that were "
+                      "provided when the server booted. This is currently not allowed. Task: %s",
+                      own);
+  session->task = own;
+  return NULL;
+}
+
+static dp_status *settle_cluster(master_session *session, const char *target) {
+  dp_master *master = session->master;
+  if (!session->config->cluster_def || session->config->cluster_def->n_job == 0)
+    return NULL;
+  if (!master->cluster->open)
+    return dp_status_create(DP_UNIMPLEMENTED, "a session without a server has no cluster_def");
+  DP_RETURN_IF_ERROR(find_own_task(session, target));
+  DP_RETURN_IF_ERROR(
+      master->cluster->open(master->cluster_arg, session->config->cluster_def, &session->cluster));
+  session->owns_cluster = true;
   return NULL;
 }
 
@@ -326,6 +414,7 @@ static dp_status *prepare_session(master_session *session,
     session->config = dp_wire_new(session->arena, &tensorflow__config_proto__descriptor);
   if (request->graph_def)
     DP_RETURN_IF_ERROR(dp_graph_import(session->graph, request->graph_def));
+  DP_RETURN_IF_ERROR(settle_cluster(session, request->target));
   return choose_workers(session);
 }
 
@@ -341,7 +430,7 @@ void dp_master_create_session(dp_master *master, const Tensorflow__CreateSession
   creation *all = DP_NEW(creation);
   all->session = session;
   all->scope = dp_cancel_create(cancel, DP_FOREVER);
-  all->deadline = dp_clock_deadline_ms(session->config->operation_timeout_in_ms);
+  all->deadline = dp_master_deadline(session->config->operation_timeout_in_ms);
   all->done = done;
   all->arg = arg;
   dp_master_watch_begin(master, &all->watch, describe_creation, all);

@@ -44,7 +44,12 @@ int64_t dp_master_step_deadline(const master_session *session,
   int64_t milliseconds = options ? options->timeout_in_ms : 0;
   if (milliseconds == 0)
     milliseconds = session->config->operation_timeout_in_ms;
-  return dp_clock_deadline_ms(milliseconds);
+  return dp_master_deadline(milliseconds);
+}
+
+int64_t dp_master_deadline(int64_t milliseconds) {
+  int64_t early = milliseconds / 10;
+  return dp_clock_deadline_ms(milliseconds - (early < 250 ? early : 250));
 }
 
 /* ---- Clean-up ---- */
@@ -58,7 +63,8 @@ static void clean_up(running_step *step) {
   request.step_id = step->step_id;
   for (size_t i = 0; i < step->plan->piece_count; i++) {
     dp_worker_peer *peer = step->plan->session->workers[step->plan->pieces[i].worker].peer;
-    peer->ops->call(peer, DP_WORKER_CLEANUP_GRAPH, &request, DP_FOREVER, NULL, ignore_answer, NULL);
+    peer->ops->call(peer, DP_WORKER_CLEANUP_GRAPH, &request,
+                    dp_clock_deadline_ms(CLEAN_UP_MILLISECONDS), NULL, ignore_answer, NULL);
   }
 }
 
@@ -72,6 +78,16 @@ static void describe_step(void *arg, dp_text *text) {
     if (!atomic_load(&step->pieces[i].is_done))
       dp_text_printf(text, " %s", step->plan->session->workers[step->plan->pieces[i].worker].task);
   }
+}
+
+/* The step ran out of time before this piece, and perhaps others, had ended: says which. Consumes
+ * `status`. */
+static dp_status *say_late(running_step *step, dp_status *status) {
+  dp_text text = {0};
+  describe_step(step, &text);
+  status = dp_status_append(status, ": %s", dp_text_string(&text));
+  dp_text_deinit(&text);
+  return status;
 }
 
 static void finish_step(running_step *step) {
@@ -146,8 +162,11 @@ static dp_status *name_task(dp_status *status, const char *task) {
 static void piece_done(void *arg, dp_status *status, dp_run_graph_response *response) {
   running_piece *piece = arg;
   running_step *step = piece->step;
+  if (dp_status_code(status) == DP_DEADLINE_EXCEEDED && dp_cancel_is_triggered(step->scope))
+    status = say_late(step, status);
+  else
+    status = name_task(status, piece->task);
   atomic_store(&piece->is_done, true);
-  status = name_task(status, piece->task);
   if (!status) {
     pthread_mutex_lock(&step->metadata_lock);
     status = take_fetches(step, response);

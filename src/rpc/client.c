@@ -87,7 +87,8 @@ static void unlink_channel(dp_rpc_channel *channel) {
 /* ---- A channel --------------------------------------------------------------------------------*/
 
 /* Reconnecting: 0.1 s after the first failure, at most 2 s later on; an attempt that hears nothing
- * ends after 2 s (gRPC calls that the minimum backoff), and names may be asked for as often. No
+ * ends after 2 s (gRPC calls that the minimum backoff), and names may be asked for as often; a name
+ * server that is silent for 5 s is taken for dead. No
  * retries by gRPC: who calls decides that. No proxy: http_proxy is not meant for cluster traffic.
  */
 static grpc_channel *make_grpc_channel(const char *target) {
@@ -99,6 +100,7 @@ static grpc_channel *make_grpc_channel(const char *target) {
       {GRPC_ARG_INTEGER, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, {.integer = 2000}},
       {GRPC_ARG_INTEGER, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, {.integer = 2000}},
       {GRPC_ARG_INTEGER, GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, {.integer = 1000}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, {.integer = 5000}},
       {GRPC_ARG_INTEGER, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, {.integer = 1}},
       {GRPC_ARG_INTEGER, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, {.integer = 1}},
       {GRPC_ARG_INTEGER, GRPC_ARG_ENABLE_RETRIES, {.integer = 0}},

@@ -13,27 +13,33 @@ static uint64_t fresh_incarnation(void) {
   return incarnation;
 }
 
+/* Consumes the reference to `resources`. */
 static dp_device *make_device(const char *name, const char *type, uint64_t incarnation,
-                              dp_pool *compute, dp_pool *blocking) {
+                              dp_resources *resources, dp_pool *compute, dp_pool *blocking) {
   dp_device *device = DP_NEW(dp_device);
   dp_refcount_init(&device->references);
   device->name = dp_strdup(name);
   device->type = dp_strdup(type);
   device->incarnation = incarnation;
   device->memory_limit = (int64_t)256 << 20; /* what TensorFlow's CPU devices report */
-  device->resources = dp_resources_create("localhost");
+  device->resources = resources;
   device->compute = compute;
   device->blocking = blocking;
   return device;
 }
 
-dp_device *dp_device_create(const char *name, const char *type, dp_pool *compute,
-                            dp_pool *blocking) {
-  return make_device(name, type, fresh_incarnation(), compute, blocking);
+static dp_resources *fresh_resources(void) {
+  return dp_resources_create("localhost");
 }
 
-dp_device *dp_device_isolate(const dp_device *device) {
-  return make_device(device->name, device->type, device->incarnation, device->compute,
+dp_device *dp_device_create(const char *name, const char *type, dp_pool *compute,
+                            dp_pool *blocking) {
+  return make_device(name, type, fresh_incarnation(), fresh_resources(), compute, blocking);
+}
+
+dp_device *dp_device_derive(const dp_device *device, const char *name, bool isolated) {
+  dp_resources *resources = isolated ? fresh_resources() : dp_resources_retain(device->resources);
+  return make_device(name, device->type, device->incarnation, resources, device->compute,
                      device->blocking);
 }
 

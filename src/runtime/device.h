@@ -20,8 +20,9 @@ typedef struct dp_device {
 /* `compute` and `blocking` must outlive the device. */
 dp_device *dp_device_create(const char *name, const char *type, dp_pool *compute,
                             dp_pool *blocking);
-/* The same device with resources of its own: for isolated sessions. */
-dp_device *dp_device_isolate(const dp_device *device);
+/* The same device under another name, with resources of its own if `isolated`: for sessions that
+ * share nothing, or whose client names the tasks itself. */
+dp_device *dp_device_derive(const dp_device *device, const char *name, bool isolated);
 dp_device *dp_device_retain(dp_device *device);
 void dp_device_release(dp_device *device);
 

@@ -15,6 +15,7 @@ typedef struct remote_worker {
   dp_refcount references;
   dp_rpc_channel *channel;
   char *task;
+  dp_cancel *life;
   bool answers_to_any_name; /* it was started under another name than the client's cluster gives */
   pthread_mutex_t lock;     /* guards what follows */
   uint64_t incarnation;     /* of its first device when it last answered; 0: never */

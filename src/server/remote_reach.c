@@ -24,6 +24,10 @@ typedef struct reaching {
 
 /* What gRPC says last says it best: "...: connect failed: Connection refused". */
 static void print_reason(const dp_status *error, dp_text *text) {
+  if (dp_status_code(error) == DP_DEADLINE_EXCEEDED) {
+    dp_text_add(text, "does not answer");
+    return;
+  }
   const char *message = dp_status_message(error);
   const char *last = message;
   for (const char *at = message; (at = strstr(at, ": ")); last = at)
@@ -68,7 +72,7 @@ void dp_remote_worker_describe(dp_worker_peer *peer, dp_text *text) {
   if (*state.reason)
     dp_text_add(text, state.reason);
   else if (state.link == DP_RPC_CONNECTED)
-    dp_text_add(text, "connected, but does not answer");
+    dp_text_add(text, "connected, does not answer");
   else
     dp_text_add(text, dp_rpc_link_name(state.link));
   dp_free(state.reason);
@@ -114,8 +118,7 @@ static bool is_meant_task(remote_worker *worker, const dp_rope *response) {
 static void finish(reaching *reach, dp_status *status, dp_rope *response) {
   dp_rpc_done_fn done = reach->done;
   void *arg = reach->arg;
-  if (reach->cancel)
-    dp_cancel_release(reach->cancel);
+  dp_cancel_release(reach->cancel);
   dp_remote_worker_release(reach->worker);
   dp_free(reach);
   done(arg, status, response);
@@ -166,7 +169,7 @@ void dp_remote_reach(remote_worker *worker, int64_t deadline, dp_cancel *cancel,
   reaching *reach = DP_NEW(reaching);
   *reach = (reaching){.worker = dp_remote_worker_retain(worker),
                       .deadline = deadline,
-                      .cancel = cancel ? dp_cancel_retain(cancel) : NULL,
+                      .cancel = dp_cancel_retain(cancel),
                       .done = done,
                       .arg = arg};
   attempt(reach);

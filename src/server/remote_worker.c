@@ -68,8 +68,7 @@ static void call_done(void *arg, dp_status *status, dp_rope *body) {
     answer_control(call, status, body, arena);
   dp_arena_destroy(arena);
   dp_rope_deinit(&call->request);
-  if (call->cancel)
-    dp_cancel_release(call->cancel);
+  dp_cancel_release(call->cancel);
   dp_remote_worker_release(call->worker);
   dp_free(call);
 }
@@ -82,7 +81,7 @@ static remote_call *make_call(dp_worker_peer *peer, dp_worker_method method, int
   call->worker = dp_remote_worker_retain((remote_worker *)peer);
   call->method = method;
   call->deadline = deadline;
-  call->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
+  call->cancel = dp_cancel_retain(cancel ? cancel : call->worker->life);
   call->arg = arg;
   return call;
 }
@@ -163,6 +162,7 @@ void dp_remote_worker_release(remote_worker *worker) {
   if (!dp_refcount_release(&worker->references))
     return;
   dp_rpc_channel_release(worker->channel);
+  dp_cancel_release(worker->life);
   pthread_mutex_destroy(&worker->lock);
   dp_free(worker->other_task);
   dp_free(worker->task);
@@ -177,12 +177,13 @@ static const dp_worker_peer_ops remote_ops = {remote_control, remote_run_graph, 
                                               release_remote, dp_remote_worker_describe};
 
 dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
-                                        bool answers_to_any_name) {
+                                        bool answers_to_any_name, dp_cancel *life) {
   remote_worker *worker = DP_NEW(remote_worker);
   worker->peer.ops = &remote_ops;
   dp_refcount_init(&worker->references);
   worker->channel = channel;
   worker->task = dp_strdup(task);
+  worker->life = dp_cancel_retain(life);
   worker->answers_to_any_name = answers_to_any_name;
   pthread_mutex_init(&worker->lock, NULL);
   return &worker->peer;

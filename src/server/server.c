@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -99,28 +98,14 @@ static dp_status *settle_cluster(dp_server *server, const dp_server_options *opt
 }
 
 static dp_status *make_task(dp_server *server, const dp_server_options *options) {
-  dp_arena *arena = dp_arena_create();
-  size_t count = dp_cluster_spec_task_count(server->cluster), at = 0;
-  dp_task_peer *peers = DP_ARENA_ARRAY(arena, dp_task_peer, count);
-  for (size_t i = 0; i < server->cluster->job_count; i++) {
-    const dp_cluster_job *job = &server->cluster->jobs[i];
-    for (size_t j = 0; j < job->task_count; j++)
-      peers[at++] = (dp_task_peer){
-          .task = dp_arena_printf(arena, TASK_NAME, job->name, job->tasks[j].index),
-          .address = job->tasks[j].address,
-      };
-  }
   dp_task_options task = {
       .task = server->name,
-      .peers = peers,
-      .peer_count = count,
+      .cluster = server->cluster,
       .cpu_devices = options->cpu_devices > 0 ? options->cpu_devices : 1,
       .compute_threads = options->compute_threads,
       .session_idle_nanos = options->session_idle_nanos,
   };
-  dp_status *status = dp_task_create(&task, &server->task);
-  dp_arena_destroy(arena);
-  return status;
+  return dp_task_create(&task, &server->task);
 }
 
 static dp_status *assemble(dp_server *server, const dp_server_options *options) {

@@ -17,9 +17,10 @@ bool dp_master_service_handle(dp_master *master, dp_pool *blocking, dp_rpc_call 
 bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call *call);
 
 /* A worker behind a channel; consumes the reference to `channel`. Release by its ops. A task of a
- * cluster that a client described may have been started under another name. */
+ * cluster that a client described may have been started under another name. Calls without a scope
+ * of their own end with `life`. */
 dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
-                                        bool answers_to_any_name);
+                                        bool answers_to_any_name, dp_cancel *life);
 
 typedef struct dp_remote_state {
   const char *address; /* lives as long as the peer */

@@ -3,6 +3,7 @@
 #ifndef DP_SERVER_TASK_INTERNAL_H
 #define DP_SERVER_TASK_INTERNAL_H
 
+#include "cluster/cluster_spec.h"
 #include "master/master.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -10,18 +11,12 @@
 
 typedef struct dp_task dp_task;
 
-typedef struct dp_task_peer {
-  const char *task;    /* "/job:ps/replica:0/task:1" */
-  const char *address; /* "host:port" */
-} dp_task_peer;
-
 typedef struct dp_task_options {
-  const char *task;          /* this one's name */
-  const dp_task_peer *peers; /* all tasks of the cluster, this one too, by job and index */
-  size_t peer_count;
-  int cpu_devices;            /* at least 1 */
-  int compute_threads;        /* 0: one a core */
-  int64_t session_idle_nanos; /* 0: sessions stay until they are closed */
+  const char *task;               /* this one's name */
+  const dp_cluster_spec *cluster; /* with this task in it */
+  int cpu_devices;                /* at least 1 */
+  int compute_threads;            /* 0: one a core */
+  int64_t session_idle_nanos;     /* 0: sessions stay until they are closed */
 } dp_task_options;
 
 /* Everything is copied from the options. */

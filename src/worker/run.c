@@ -16,6 +16,7 @@ struct graph_run {
   dp_worker *worker;
   registered_graph *graph;
   step_entry *entry;
+  dp_cancel *call_scope; /* of the RunGraph, when the run ends with it; else NULL */
   dp_cancel *cancel;
   stats_collector *stats;
   char container[40];
@@ -52,9 +53,13 @@ void dp_worker_run_release(graph_run *run) {
     dp_resources_clear_container(run->graph->session->devices[i]->resources, run->container);
   dp_stats_collector_destroy(run->stats);
   dp_status_release(run->status);
+  /* Nobody may be left who would send CleanupGraph. */
+  if (run->call_scope && dp_cancel_is_triggered(run->call_scope))
+    dp_worker_step_forget(worker, run->entry->id);
   dp_worker_step_leave(worker, run->entry);
   dp_worker_graph_release(run->graph);
   dp_cancel_release(run->cancel);
+  dp_cancel_release(run->call_scope);
   pthread_mutex_destroy(&run->lock);
   dp_free(run);
   pthread_mutex_lock(&worker->lock);
@@ -63,14 +68,20 @@ void dp_worker_run_release(graph_run *run) {
   pthread_mutex_unlock(&worker->lock);
 }
 
+void dp_worker_run_abandon(graph_run *run, dp_status *why) {
+  dp_cancel_trigger(run->cancel, why);
+  dp_worker_run_release(run);
+}
+
 static graph_run *make_run(dp_worker *worker, registered_graph *graph,
                            const dp_run_graph_request *request, dp_cancel *cancel) {
   graph_run *run = dp_calloc(1, sizeof(graph_run) + graph->unit_count * sizeof(dp_step));
   dp_refcount_init(&run->references);
   run->worker = worker;
   run->graph = graph;
-  run->entry = dp_worker_step_enter(worker, request->step_id, true);
+  run->entry = dp_worker_step_enter(worker, request->step_id, graph->session);
   bool outlives_call = request->is_partial || !cancel;
+  run->call_scope = outlives_call ? NULL : dp_cancel_retain(cancel);
   run->cancel = dp_cancel_create(outlives_call ? worker->life : cancel, DP_FOREVER);
   if (request->exec_opts &&
       (request->exec_opts->record_timeline || request->exec_opts->record_costs))

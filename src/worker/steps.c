@@ -1,7 +1,8 @@
 /* Steps by id, and receiving tensors in both directions.
  *
  * A step's rendezvous is made by whoever comes first, a RunGraph or a peer's RecvTensor. One that
- * was run stays until the master sends CleanupGraph, because peers may still fetch from it; one
+ * was run stays until the master sends CleanupGraph, because peers may still fetch from it; or
+ * until its RunGraph is cancelled or its session goes, because then the master may be dead. One
  * that only receives asked for goes when the last of them has left. */
 #include "base/checksum.h"
 #include "base/fault.h"
@@ -17,9 +18,10 @@ typedef struct remote_receive {
   void *arg;
 } remote_receive;
 
+/* Nodes receive only once a RunGraph has come, so the step has a session. */
 static bool is_remote(void *remote, dp_view key) {
-  const dp_worker *worker = remote;
-  return !dp_view_starts_with(key, worker->task_prefix);
+  const step_entry *step = remote;
+  return !dp_view_starts_with(key, step->session->task_prefix);
 }
 
 static void remote_received(void *arg, dp_status *status, dp_recv_tensor_response *response) {
@@ -35,7 +37,8 @@ static void remote_received(void *arg, dp_status *status, dp_recv_tensor_respons
   dp_free(receive);
 }
 
-static dp_status *find_source(dp_worker *worker, dp_view key, dp_worker_peer **peer_out) {
+static dp_status *find_source(const step_entry *step, dp_view key, dp_worker_peer **peer_out) {
+  const dp_worker *worker = step->worker;
   dp_rendezvous_key parsed;
   DP_RETURN_IF_ERROR(dp_rendezvous_key_parse(key, &parsed));
   char task[DP_DEVICE_NAME_SIZE];
@@ -44,14 +47,13 @@ static dp_status *find_source(dp_worker *worker, dp_view key, dp_worker_peer **p
   if (!worker->peers)
     return dp_status_create(DP_INTERNAL, "%s has no peers, but was asked to receive from %s",
                             worker->task, task);
-  return worker->peers->find(worker->peers_arg, task, peer_out);
+  return worker->peers->find(step->session->peers, task, peer_out);
 }
 
 static void receive_remote(void *remote, int64_t step_id, dp_view key, dp_cancel *cancel,
                            dp_rendezvous_done_fn done, void *arg) {
-  dp_worker *worker = remote;
   dp_worker_peer *peer = NULL;
-  dp_status *status = find_source(worker, key, &peer);
+  dp_status *status = find_source(remote, key, &peer);
   if (status) {
     dp_tensor nothing = {0};
     done(arg, status, &nothing, false);
@@ -71,30 +73,35 @@ static const dp_rendezvous_remote_ops remote_ops = {is_remote, receive_remote, N
 
 /* ---- The table ---- */
 
-step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, bool is_run) {
+step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *session) {
   pthread_mutex_lock(&worker->lock);
   step_entry *step = dp_map_get_n(worker->steps, &id, sizeof(id));
   if (!step) {
     step = DP_NEW(step_entry);
     step->id = id;
-    step->rendezvous = dp_rendezvous_create(id, &remote_ops, worker);
+    step->worker = worker;
+    step->rendezvous = dp_rendezvous_create(id, &remote_ops, step);
     dp_map_put_n(worker->steps, &id, sizeof(id), step);
   }
   step->users++;
-  step->has_run |= is_run;
+  if (session && !step->session) {
+    dp_refcount_retain(&session->references);
+    step->session = session;
+  }
   pthread_mutex_unlock(&worker->lock);
   return step;
 }
 
 static void destroy_step(step_entry *step) {
   dp_rendezvous_release(step->rendezvous);
+  dp_worker_session_release(step->session);
   dp_free(step);
 }
 
 void dp_worker_step_leave(dp_worker *worker, step_entry *step) {
   pthread_mutex_lock(&worker->lock);
   bool is_last = --step->users == 0;
-  bool goes = is_last && (step->forgotten || !step->has_run);
+  bool goes = is_last && (step->forgotten || !step->session);
   if (goes && !step->forgotten)
     dp_map_remove_n(worker->steps, &step->id, sizeof(step->id));
   pthread_mutex_unlock(&worker->lock);
@@ -110,10 +117,10 @@ static void forget(dp_worker *worker, step_entry *step) {
 }
 
 static void end_forgotten(dp_worker *worker, step_entry *step) {
+  dp_status *why = dp_status_create(DP_ABORTED, "Cleanup of step %lld", (long long)step->id);
   if (step->partial)
-    dp_worker_run_release(step->partial);
-  dp_rendezvous_abort(step->rendezvous,
-                      dp_status_create(DP_ABORTED, "Cleanup of step %lld", (long long)step->id));
+    dp_worker_run_abandon(step->partial, dp_status_retain(why));
+  dp_rendezvous_abort(step->rendezvous, why);
   dp_worker_step_leave(worker, step);
 }
 
@@ -127,20 +134,21 @@ void dp_worker_step_forget(dp_worker *worker, int64_t id) {
     end_forgotten(worker, step);
 }
 
-void dp_worker_steps_clear(dp_worker *worker) {
-  for (;;) {
-    pthread_mutex_lock(&worker->lock);
-    size_t at = 0;
-    const char *key;
-    void *value = NULL;
-    bool found = dp_map_next(worker->steps, &at, &key, &value);
-    if (found)
-      forget(worker, value);
-    pthread_mutex_unlock(&worker->lock);
-    if (!found)
-      return;
-    end_forgotten(worker, value);
+void dp_worker_steps_clear(dp_worker *worker, const worker_session *session) {
+  DP_ARRAY(step_entry *) steps = {0};
+  const char *key;
+  void *step;
+  pthread_mutex_lock(&worker->lock);
+  for (size_t at = 0; dp_map_next(worker->steps, &at, &key, &step);) {
+    if (!session || ((step_entry *)step)->session == session)
+      DP_ARRAY_PUSH(&steps, step);
   }
+  for (size_t i = 0; i < steps.count; i++)
+    forget(worker, steps.items[i]);
+  pthread_mutex_unlock(&worker->lock);
+  for (size_t i = 0; i < steps.count; i++)
+    end_forgotten(worker, steps.items[i]);
+  DP_ARRAY_FREE(&steps);
 }
 
 /* ---- In: a peer asks for a value of ours ---- */
@@ -165,12 +173,14 @@ static void answer_peer(void *arg, dp_status *status, dp_tensor *value, bool is_
   dp_free(receive);
 }
 
-/* The source device must be ours, and of this incarnation: else the asker means a task that was
- * here before a restart. */
+/* The source device must be one of ours, whatever the asker's cluster calls this task, and of this
+ * incarnation: else the asker means a task that was here before a restart. */
 static dp_status *check_source(dp_worker *worker, const dp_rendezvous_key *key) {
   for (size_t i = 0; i < worker->device_count; i++) {
     const dp_device *device = worker->devices[i];
-    if (!dp_view_equals(key->source_text, device->name))
+    dp_device_name own;
+    DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(device->name), &own));
+    if (own.id != key->source.id || strcmp(own.type, key->source.type) != 0)
       continue;
     if (device->incarnation == key->source_incarnation)
       return NULL;
@@ -200,6 +210,6 @@ void dp_worker_receive_tensor(dp_worker *worker, const dp_recv_tensor_request *r
   }
   peer_receive *receive = DP_NEW(peer_receive);
   *receive =
-      (peer_receive){worker, dp_worker_step_enter(worker, request->step_id, false), done, arg};
+      (peer_receive){worker, dp_worker_step_enter(worker, request->step_id, NULL), done, arg};
   dp_rendezvous_receive_local(receive->step->rendezvous, key_text, cancel, answer_peer, receive);
 }

@@ -1,6 +1,7 @@
 /* The worker's life and its control calls: one table from method to message types and handler. */
 #include "worker/worker.h"
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "worker/worker_internal.h"
 
@@ -23,15 +24,11 @@ static dp_status *get_status(dp_worker *worker, const void *request, dp_arena *a
 static dp_status *create_session(dp_worker *worker, const void *request, dp_arena *arena,
                                  void *response) {
   const Tensorflow__CreateWorkerSessionRequest *create = request;
-  worker_session *session =
-      dp_worker_session_create(worker, create->session_handle, create->isolate_session_state);
-  pthread_mutex_lock(&worker->lock);
-  bool exists = dp_map_get(worker->sessions, create->session_handle) != NULL;
-  if (!exists)
-    dp_map_put(worker->sessions, create->session_handle, session);
-  pthread_mutex_unlock(&worker->lock);
-  if (exists)
-    dp_worker_session_release(session);
+  if (!*create->session_handle)
+    return DP_INVALID("Session must be non-empty.");
+  worker_session *session;
+  DP_RETURN_IF_ERROR(dp_worker_session_create(worker, create, &session));
+  dp_worker_session_add(worker, session);
   return NULL;
 }
 
@@ -46,11 +43,12 @@ static dp_status *register_graph(dp_worker *worker, const void *request, dp_aren
                                  void *response) {
   const Tensorflow__RegisterGraphRequest *registration = request;
   Tensorflow__RegisterGraphResponse *registered = response;
+  DP_RETURN_IF_ERROR(dp_fault("worker.register_graph"));
   worker_session *session = NULL;
   if (registration->create_worker_session_called)
     DP_RETURN_IF_ERROR(dp_worker_session_find(worker, registration->session_handle, &session));
   else
-    session = dp_worker_session_imply(worker, registration->session_handle);
+    DP_RETURN_IF_ERROR(dp_worker_session_imply(worker, registration->session_handle, &session));
   char *handle = NULL;
   dp_status *status = dp_worker_graph_register(worker, session, registration, &handle);
   if (!status)
@@ -192,9 +190,6 @@ dp_worker *dp_worker_create(const dp_worker_options *options) {
   dp_worker *worker = DP_NEW(dp_worker);
   worker->local.ops = &local_ops;
   worker->task = dp_strdup(options->task);
-  dp_text prefix = {0};
-  dp_text_printf(&prefix, "%s/", options->task);
-  worker->task_prefix = dp_text_take(&prefix);
   worker->device_count = options->device_count;
   worker->devices = DP_NEW_ARRAY(dp_device *, options->device_count);
   for (size_t i = 0; i < options->device_count; i++)
@@ -227,7 +222,7 @@ void dp_worker_destroy(dp_worker *worker) {
   if (!worker)
     return;
   dp_cancel_trigger(worker->life, dp_status_create(DP_CANCELLED, "the server is stopping"));
-  dp_worker_steps_clear(worker);
+  dp_worker_steps_clear(worker, NULL);
   pthread_mutex_lock(&worker->lock);
   while (worker->running > 0)
     pthread_cond_wait(&worker->idle, &worker->lock);
@@ -243,7 +238,6 @@ void dp_worker_destroy(dp_worker *worker) {
   pthread_mutex_destroy(&worker->lock);
   pthread_cond_destroy(&worker->idle);
   dp_free(worker->task);
-  dp_free(worker->task_prefix);
   dp_free(worker);
 }
 

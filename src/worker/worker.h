@@ -45,9 +45,12 @@ struct dp_worker_peer {
 };
 
 /* How a worker finds another task: by "/job:ps/replica:0/task:1". Filled by the server, which knows
- * the cluster. The peer is borrowed from a cache that outlives the worker. */
+ * the cluster. The peer is borrowed from a table that outlives the worker. A session whose client
+ * brought a cluster along opens a table of that one and closes it when it ends. */
 typedef struct dp_worker_peers_ops {
   dp_status *(*find)(void *peers, const char *task, dp_worker_peer **peer_out);
+  dp_status *(*open)(void *peers, const Tensorflow__ClusterDef *cluster, void **peers_out);
+  void (*close)(void *opened);
 } dp_worker_peers_ops;
 
 /* ---- The worker itself ---- */

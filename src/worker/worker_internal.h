@@ -18,8 +18,15 @@
 
 typedef struct worker_session {
   dp_refcount references;
+  dp_worker *worker; /* borrowed */
   char *handle;
+  char *task;        /* this task's name in the session */
+  char *task_prefix; /* the same and "/" */
+  void *peers;       /* where it finds the other tasks */
+  void *own_peers;   /* the same when they are of a cluster that the client described; else NULL */
   bool is_implied; /* made by RegisterGraph for a master that creates none; goes with its graphs */
+  char *master_task; /* whose session it is; "" when the master did not say */
+  uint64_t master_incarnation;
   dp_device **devices; /* the worker's, or isolated copies; retained */
   size_t device_count;
   dp_kernel_cache **kernels; /* one for each device */
@@ -48,18 +55,19 @@ typedef struct graph_run graph_run;
 
 /* The rendezvous of a step, and how long it must stay. */
 typedef struct step_entry {
+  dp_worker *worker;
   int64_t id;
   dp_rendezvous *rendezvous;
-  int32_t users;      /* runs and receives that are under way */
-  bool has_run;       /* a RunGraph came: stays until CleanupGraph */
-  bool forgotten;     /* CleanupGraph came: off the table, goes with its last user */
-  graph_run *partial; /* retained until forgotten: later calls of a partial run find it here */
+  int32_t users;           /* runs and receives that are under way */
+  worker_session *session; /* a RunGraph of it came, so the step stays until CleanupGraph; else
+                              NULL. Retained */
+  bool forgotten;          /* off the table, goes with its last user */
+  graph_run *partial;      /* retained until forgotten: later calls of a partial run find it here */
 } step_entry;
 
 struct dp_worker {
   dp_worker_peer local; /* first: the local peer is the worker */
   char *task;
-  char *task_prefix; /* task and "/" */
   dp_device **devices;
   size_t device_count;
   dp_pool *compute, *blocking;
@@ -75,14 +83,21 @@ struct dp_worker {
 };
 
 /* ---- sessions.c ---- */
-worker_session *dp_worker_session_create(dp_worker *worker, const char *handle, bool isolated);
+DP_MUST_USE dp_status *
+dp_worker_session_create(dp_worker *worker, const Tensorflow__CreateWorkerSessionRequest *request,
+                         worker_session **session_out);
+/* Puts a session on the table unless its handle is there already. Sessions that an earlier life of
+ * the same master left behind go: nobody will ever use or delete them. */
+void dp_worker_session_add(dp_worker *worker, worker_session *session);
 void dp_worker_session_release(worker_session *session);
 /* Retained. ABORTED when the master speaks of a session from before this task's restart. */
 DP_MUST_USE dp_status *dp_worker_session_find(dp_worker *worker, const char *handle,
                                               worker_session **session_out);
 /* Retained. For masters that never call CreateWorkerSession. */
-worker_session *dp_worker_session_imply(dp_worker *worker, const char *handle);
-/* Takes the session and its graphs off the tables; steps that run keep what they need. */
+DP_MUST_USE dp_status *dp_worker_session_imply(dp_worker *worker, const char *handle,
+                                               worker_session **session_out);
+/* Takes the session, its graphs and its steps off the tables; steps that run keep what they need,
+ * but what waits in them is ended. */
 void dp_worker_session_remove(dp_worker *worker, const char *handle);
 /* The same when it was implied and has no graph left. */
 void dp_worker_session_remove_if_unused(dp_worker *worker, worker_session *session);
@@ -98,14 +113,18 @@ DP_MUST_USE dp_status *dp_worker_graph_remove(dp_worker *worker, worker_session 
 void dp_worker_graph_release(registered_graph *graph);
 
 /* ---- steps.c ---- */
-/* Finds or makes the entry and counts the caller as a user; `is_run` marks it as run. */
-step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, bool is_run);
+/* Finds or makes the entry and counts the caller as a user; `session` is the one that runs it, NULL
+ * for receives. */
+step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *session);
 void dp_worker_step_leave(dp_worker *worker, step_entry *step);
 void dp_worker_step_forget(dp_worker *worker, int64_t id);
-void dp_worker_steps_clear(dp_worker *worker);
+/* Forgets the steps of a session; of all with NULL. */
+void dp_worker_steps_clear(dp_worker *worker, const worker_session *session);
 
 /* ---- run.c ---- */
 void dp_worker_run_release(graph_run *run);
+/* Ends what still runs, then releases; consumes `why`. */
+void dp_worker_run_abandon(graph_run *run, dp_status *why);
 
 /* ---- step_stats.c ---- */
 typedef struct stats_collector stats_collector;

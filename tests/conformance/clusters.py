@@ -6,6 +6,7 @@ text. Genuine tasks and users' scripts run in processes forked from one that has
 TensorFlow, because the import alone takes seconds.
 """
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -90,6 +91,9 @@ class Genuine:
     def has_said_nothing_more(self):
         return not self.pipe.poll(0)
 
+    def status(self):
+        return ""
+
     def kill(self):
         self.process.kill()
         self.process.join(20)
@@ -157,6 +161,15 @@ class Task:
         """What `downpour status` shows; empty when it fails."""
         shown = command("status", "--target", self.target)
         return shown.stdout if shown.returncode == 0 else ""
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """Stands still meanwhile: connected, and silent."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         self.killed = True

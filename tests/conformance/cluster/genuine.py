@@ -11,6 +11,13 @@ tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 
 
+def serve_alone(say, port):
+    """A server that knows of no task but itself."""
+    server = tf1.train.Server({"local": [f"localhost:{port}"]}, job_name="local", task_index=0)
+    say("ready", server.target)
+    server.join()
+
+
 def _master(say, cluster, job, index, target):
     if target is None:
         server = tf1.train.Server(cluster, job_name=job, task_index=index)

@@ -38,7 +38,7 @@ static dp_status *no_peer(void *cluster, const char *task, dp_worker_peer **peer
   return dp_status_create(DP_NOT_FOUND, "%s", task);
 }
 
-static const dp_master_cluster_ops cluster = {one_task, no_peer};
+static const dp_master_cluster_ops cluster = {one_task, no_peer, NULL, NULL};
 
 /* ---- Waiting for answers ---- */
 
