@@ -13,7 +13,8 @@
 typedef struct iterator_state {
   dp_resource_name name;
   const dp_node *node;
-  dp_device *device;      /* borrowed */
+  dp_device *device; /* borrowed */
+  dp_resources *resources;
   const dp_func *factory; /* of OneShotIterator */
 } iterator_state;
 
@@ -21,14 +22,21 @@ static dp_status *iterator_create(const dp_kernel_setup *setup, void *state) {
   iterator_state *iterator = state;
   iterator->node = setup->node;
   iterator->device = setup->device;
-  DP_RETURN_IF_ERROR(dp_resource_name_init(&iterator->name, setup, true));
+  iterator->resources = dp_resources_retain(setup->device->resources);
+  DP_RETURN_IF_ERROR(dp_resource_name_init(&iterator->name, setup, false));
   if (dp_node_attr(setup->node, "dataset_factory"))
     return dp_node_get_func(setup->node, "dataset_factory", &iterator->factory);
   return NULL;
 }
 
-static void iterator_destroy(void *state) {
-  dp_resource_name_deinit(&((iterator_state *)state)->name);
+/* An iterator without a shared name is its session's own. */
+static void iterator_destroy(void *memory) {
+  iterator_state *state = memory;
+  if (state->name.is_private)
+    dp_status_release(dp_resources_remove(state->resources, state->name.container, state->name.name,
+                                          dp_iterator_resource_ops.type_name));
+  dp_resources_release(state->resources);
+  dp_resource_name_deinit(&state->name);
 }
 
 static dp_status *make_resource(void *arg, dp_resource **resource_out) {
