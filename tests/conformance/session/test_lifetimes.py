@@ -12,8 +12,7 @@ INITIALIZABLE = tf1.data.make_initializable_iterator
 
 
 def first_two(target, make, dataset):
-    tf1.reset_default_graph()
-    with tf1.Session(target) as session:
+    with tf.Graph().as_default(), tf1.Session(target) as session:
         iterator = make(dataset())
         element = iterator.get_next()
         if make is INITIALIZABLE:
@@ -30,8 +29,7 @@ def test_an_iterator_ends_with_its_session(clean, make):
 
 
 def queue_size(target, dtype, **arguments):
-    tf1.reset_default_graph()
-    with tf1.Session(target) as session:
+    with tf.Graph().as_default(), tf1.Session(target) as session:
         queue = tf1.FIFOQueue(5, [dtype], shapes=[[]], name="queue", **arguments)
         session.run(queue.enqueue(np.array(1, dtype.as_numpy_dtype)))
         return session.run(queue.size())
@@ -46,8 +44,7 @@ def test_a_queue_ends_with_its_session_unless_shared(clean):
 
 
 def table_size(target):
-    tf1.reset_default_graph()
-    with tf1.Session(target) as session:
+    with tf.Graph().as_default(), tf1.Session(target) as session:
         table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1, name="table")
         size = session.run(table.size())
         session.run(table.insert(["key"], tf.constant([5], tf.int64)))
