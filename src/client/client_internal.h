@@ -56,6 +56,8 @@ struct TF_Graph {
   dp_graph *graph;
   TF_Operation **operations; /* by node number; NULL where a node was taken back */
   int32_t operation_count, operation_capacity;
+  TF_Graph *parent; /* of a loop's condition (while.c): where the loop goes, and its inputs */
+  TF_Output *parent_inputs;
   dp_map *numbers;        /* name -> the last number that was added to it; NULL: to none yet */
   dp_refcount references; /* the user's, and one of each session */
 };
@@ -67,6 +69,10 @@ void dp_client_graph_remove(TF_Graph *graph, int32_t first);
 /* `name`, or "name_1" and so on when it is taken; scopes ask too, so that an answer is never given
  * twice. In `arena`; with the lock held. */
 const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena);
+/* For loops, whose edges go around: another source for an input of the same type, one more control
+ * input. Of operations that no session knows yet; with the lock held. */
+void dp_client_set_input(TF_Operation *operation, int index, TF_Output source);
+void dp_client_add_control(TF_Operation *operation, TF_Operation *control);
 /* "name:2". */
 char *dp_client_output_name(TF_Output output, dp_arena *arena);
 /* Nodes from number `first` on, with the versions and, if there are functions, the library; without
@@ -77,6 +83,8 @@ Tensorflow__GraphDef *dp_client_graph_export(TF_Graph *graph, int32_t first, dp_
 void dp_client_description_destroy(TF_OperationDescription *desc);
 /* What has been set so far; NULL: nothing of that name. */
 const dp_attr *dp_client_description_attr(const TF_OperationDescription *desc, const char *name);
+/* Whether there is an input of either kind. */
+bool dp_client_description_has_inputs(const TF_OperationDescription *desc);
 /* A list of functions by their names. */
 void dp_client_set_functions(TF_OperationDescription *desc, const char *attr_name,
                              const char *const *names, int count);

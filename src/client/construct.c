@@ -190,6 +190,8 @@ static dp_status *apply_scope(const dp_construction *node) {
   const dp_scope *scope = node->scope;
   for (int i = 0; i < scope->control_count; i++)
     TF_AddControlInput(node->description, scope->controls[i]);
+  if (scope->source_control && !dp_client_description_has_inputs(node->description))
+    TF_AddControlInput(node->description, scope->source_control);
   if (scope->beside)
     TF_ColocateWith(node->description, scope->beside);
   dp_device_name device;

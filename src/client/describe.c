@@ -405,6 +405,10 @@ static const dp_op_arg *next_arg(TF_OperationDescription *desc) {
   return &desc->op->inputs[desc->args_given++];
 }
 
+bool dp_client_description_has_inputs(const TF_OperationDescription *desc) {
+  return desc->inputs.count || desc->controls.count;
+}
+
 /* The type of a value; 0 when the operation has no such output, which ends the description. */
 static int32_t type_of(TF_OperationDescription *desc, TF_Output input) {
   const dp_node *node = input.oper ? input.oper->node : NULL;

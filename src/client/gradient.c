@@ -2,34 +2,19 @@
  *
  * What lies between the xs and the ys is walked from the ys down. A node is ready when everything
  * that reads it (and lies between) has been done: what arrived at its outputs is summed, its op's
- * function makes what goes to its inputs. The graph's lock is held from begin to end, so that a
- * failure can take all new nodes back. */
-#include "client/gradient_internal.h"
+ * function makes what goes to its inputs. A loop counts as one node, whose outputs are its exits
+ * (gradient_loop.c). The graph's lock is held from begin to end, so that a failure can take all new
+ * nodes back. */
+#include "client/gradient_engine_internal.h"
 
 #include <string.h>
-#include "client/scope_internal.h"
-
-/* What has arrived at one output so far. */
-typedef DP_ARRAY(dp_gradient) gradient_list;
-
-struct gradient_engine {
-  dp_scope *scope;
-  TF_Graph *graph;
-  int32_t node_count; /* of the forward graph: new nodes have higher numbers */
-  dp_outputs xs;
-  bool *is_reached;      /* by node: the xs reach it */
-  bool *is_between;      /* ... and it reaches the ys */
-  int32_t *pending;      /* readers that are still to be done */
-  gradient_list **lists; /* by node and output; NULL: nothing arrived */
-  DP_ARRAY(int32_t) ready;
-};
 
 /* ---- Tables ---- */
 
 const gradient_row *dp_gradient_find(const char *op) {
   static const gradient_row *const tables[] = {
-      dp_gradient_math, dp_gradient_array,  dp_gradient_nn,  dp_gradient_reduce,
-      dp_gradient_flow, dp_gradient_matrix, dp_gradient_none};
+      dp_gradient_math, dp_gradient_array,  dp_gradient_nn,   dp_gradient_reduce,
+      dp_gradient_flow, dp_gradient_matrix, dp_gradient_none, dp_gradient_tensor_array};
   for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
     for (const gradient_row *row = tables[i]; row->op; row++)
       if (strcmp(row->op, op) == 0)
@@ -39,9 +24,10 @@ const gradient_row *dp_gradient_find(const char *op) {
 
 /* ---- Values ---- */
 
-TF_Output dp_gradient_forward(gradient_engine *engine, TF_Output value) {
-  (void)engine;
-  return value;
+const char *dp_gradient_source(const gradient_engine *engine) {
+  while (engine->outer)
+    engine = engine->outer;
+  return engine->source;
 }
 
 TF_Output dp_gradient_dense(dp_scope *scope, const dp_gradient *gradient) {
@@ -61,7 +47,7 @@ TF_Output dp_gradient_above(gradient_call *g, int index) {
 }
 
 /* Gradients flow through values of these types only. */
-static bool is_trainable(TF_Output value) {
+bool dp_gradient_is_trainable(TF_Output value) {
   switch (dp_dtype_base((int)TF_OperationOutputType(value))) {
   case DP_FLOAT:
   case DP_DOUBLE:
@@ -79,56 +65,98 @@ static bool is_trainable(TF_Output value) {
 
 /* ---- What lies between ---- */
 
+/* A loop is marked, counted and done at one of its nodes. */
+static int32_t unit_of(const gradient_engine *engine, int32_t id) {
+  const gradient_loop *loop = engine->loop_of[id];
+  return loop ? loop->condition->node->id : id;
+}
+
+/* Whether the walk of this engine may come to a node at all. */
+static bool is_in_reach(const gradient_engine *engine, const dp_node *node) {
+  if (node->id >= engine->node_count)
+    return false;
+  if (!engine->loop)
+    return true;
+  /* The body ends where the next iteration, or what follows the loop, begins. */
+  bool is_end =
+      !engine->loop_of[node->id] && (dp_node_is_exit(node) || dp_node_is_next_iteration(node));
+  return !is_end && dp_gradient_loop_has(engine->loop, node->id);
+}
+
 static void mark_readers(gradient_engine *engine, TF_Operation *operation) {
   for (size_t i = 0; i < operation->readers.count; i++) {
     const operation_edge *edge = &operation->readers.items[i];
-    int32_t reader = edge->reader.oper->node->id;
-    if (edge->output < 0 || reader >= engine->node_count || engine->is_reached[reader] ||
-        !is_trainable((TF_Output){operation, edge->output}))
+    const dp_node *reader = edge->reader.oper->node;
+    if (edge->output < 0 || !is_in_reach(engine, reader) ||
+        !dp_gradient_is_trainable((TF_Output){operation, edge->output}))
       continue;
-    engine->is_reached[reader] = true;
-    DP_ARRAY_PUSH(&engine->ready, reader);
+    int32_t unit = unit_of(engine, reader->id);
+    if (engine->is_reached[unit])
+      continue;
+    engine->is_reached[unit] = true;
+    DP_ARRAY_PUSH(&engine->ready, unit);
   }
 }
 
 static void mark_reached(gradient_engine *engine) {
   for (int i = 0; i < engine->xs.count; i++) {
-    int32_t id = engine->xs.items[i].oper->node->id;
-    if (!engine->is_reached[id])
-      DP_ARRAY_PUSH(&engine->ready, id);
-    engine->is_reached[id] = true;
-  }
-  while (engine->ready.count)
-    mark_readers(engine, engine->graph->operations[engine->ready.items[--engine->ready.count]]);
-}
-
-/* Also counts, for each node between, how many inputs of such nodes read it. */
-static void mark_between(gradient_engine *engine, dp_outputs ys) {
-  for (int i = 0; i < ys.count; i++) {
-    int32_t id = ys.items[i].oper->node->id;
-    if (!engine->is_reached[id] || engine->is_between[id])
-      continue;
-    engine->is_between[id] = true;
-    DP_ARRAY_PUSH(&engine->ready, id);
+    int32_t unit = unit_of(engine, engine->xs.items[i].oper->node->id);
+    if (!engine->is_reached[unit])
+      DP_ARRAY_PUSH(&engine->ready, unit);
+    engine->is_reached[unit] = true;
   }
   while (engine->ready.count) {
-    const dp_node *node = engine->graph->graph->nodes[engine->ready.items[--engine->ready.count]];
-    for (int32_t i = 0; i < node->input_count; i++) {
-      int32_t source = node->inputs[i].node;
-      if (!engine->is_reached[source])
+    int32_t id = engine->ready.items[--engine->ready.count];
+    const gradient_loop *loop = engine->loop_of[id];
+    if (!loop)
+      mark_readers(engine, engine->graph->operations[id]);
+    for (size_t i = 0; loop && i < loop->variables.count; i++)
+      if (loop->variables.items[i].exit)
+        mark_readers(engine, loop->variables.items[i].exit);
+  }
+}
+
+/* The units whose outputs a unit reads, one for each edge. The caller frees them. */
+static int32_t *sources_of(const gradient_engine *engine, int32_t unit, int32_t *count_out) {
+  const gradient_loop *loop = engine->loop_of[unit];
+  const dp_node *node = engine->graph->graph->nodes[unit];
+  int32_t count = loop ? (int32_t)loop->enters.count : node->input_count;
+  int32_t *sources = DP_NEW_ARRAY(int32_t, count + 1);
+  for (int32_t i = 0; i < count; i++)
+    sources[i] =
+        unit_of(engine, loop ? loop->enters.items[i]->node->inputs[0].node : node->inputs[i].node);
+  *count_out = count;
+  return sources;
+}
+
+/* Also counts, for each unit between, how many inputs of such units read it. */
+static void mark_between(gradient_engine *engine, dp_outputs ys) {
+  for (int i = 0; i < ys.count; i++) {
+    int32_t unit = unit_of(engine, ys.items[i].oper->node->id);
+    if (!engine->is_reached[unit] || engine->is_between[unit])
+      continue;
+    engine->is_between[unit] = true;
+    DP_ARRAY_PUSH(&engine->ready, unit);
+  }
+  while (engine->ready.count) {
+    int32_t count,
+        *sources = sources_of(engine, engine->ready.items[--engine->ready.count], &count);
+    for (int32_t i = 0; i < count; i++) {
+      if (!engine->is_reached[sources[i]])
         continue;
-      engine->pending[source]++;
-      if (engine->is_between[source])
+      engine->pending[sources[i]]++;
+      if (engine->is_between[sources[i]])
         continue;
-      engine->is_between[source] = true;
-      DP_ARRAY_PUSH(&engine->ready, source);
+      engine->is_between[sources[i]] = true;
+      DP_ARRAY_PUSH(&engine->ready, sources[i]);
     }
+    dp_free(sources);
   }
 }
 
 /* ---- Sums ---- */
 
-static void arrive(gradient_engine *engine, TF_Output at, dp_gradient gradient) {
+void dp_gradient_arrive(gradient_engine *engine, TF_Output at, dp_gradient gradient) {
   const dp_node *node = at.oper->node;
   gradient_list **lists = &engine->lists[node->id];
   if (!*lists)
@@ -182,7 +210,7 @@ static dp_gradient add_up(dp_scope *scope, const gradient_list *list) {
 }
 
 /* Sums what arrived at each output, and keeps the sums. */
-static bool sum_outputs(gradient_engine *engine, TF_Operation *operation, dp_gradient *sums) {
+bool dp_gradient_sum(gradient_engine *engine, TF_Operation *operation, dp_gradient *sums) {
   gradient_list *lists = engine->lists[operation->node->id];
   bool is_any = false;
   for (int32_t i = 0; lists && i < operation->node->output_count; i++) {
@@ -203,8 +231,9 @@ static TF_Output input_of(const TF_Operation *operation, int32_t index) {
 }
 
 /* Whether a gradient for that input leads to one of the xs. */
-static bool is_wanted(const gradient_engine *engine, TF_Output value) {
-  return engine->is_between[value.oper->node->id] && is_trainable(value);
+bool dp_gradient_is_wanted(const gradient_engine *engine, TF_Output value) {
+  return engine->is_between[unit_of(engine, value.oper->node->id)] &&
+         dp_gradient_is_trainable(value);
 }
 
 static void differentiate(gradient_engine *engine, TF_Operation *operation,
@@ -213,7 +242,7 @@ static void differentiate(gradient_engine *engine, TF_Operation *operation,
   bool *wanted = DP_NEW_ARRAY(bool, node->input_count + 1);
   bool is_any = false;
   for (int32_t i = 0; i < node->input_count; i++)
-    is_any |= wanted[i] = is_wanted(engine, input_of(operation, i));
+    is_any |= wanted[i] = dp_gradient_is_wanted(engine, input_of(operation, i));
   const gradient_row *row = is_any ? dp_gradient_find(node->op->name) : NULL;
   if (is_any && !row)
     dp_scope_fail(engine->scope, TF_NOT_FOUND,
@@ -232,7 +261,7 @@ static void differentiate(gradient_engine *engine, TF_Operation *operation,
     row->compute(&call);
     for (int32_t i = 0; i < node->input_count; i++)
       if (wanted[i] && dp_gradient_exists(&below[i]))
-        arrive(engine, input_of(operation, i), below[i]);
+        dp_gradient_arrive(engine, input_of(operation, i), below[i]);
     dp_free(below);
   }
   dp_free(wanted);
@@ -240,16 +269,22 @@ static void differentiate(gradient_engine *engine, TF_Operation *operation,
 
 static void do_node(gradient_engine *engine, int32_t id) {
   TF_Operation *operation = engine->graph->operations[id];
-  const dp_node *node = operation->node;
-  dp_gradient *sums = DP_NEW_ARRAY(dp_gradient, node->output_count + 1);
-  if (sum_outputs(engine, operation, sums) && dp_scope_ok(engine->scope))
+  dp_gradient *sums = DP_NEW_ARRAY(dp_gradient, operation->node->output_count + 1);
+  if (dp_gradient_sum(engine, operation, sums) && dp_scope_ok(engine->scope))
     differentiate(engine, operation, sums);
   dp_free(sums);
-  for (int32_t i = 0; i < node->input_count; i++) {
-    int32_t source = node->inputs[i].node;
-    if (engine->is_between[source] && --engine->pending[source] == 0)
-      DP_ARRAY_PUSH(&engine->ready, source);
-  }
+}
+
+static void do_unit(gradient_engine *engine, int32_t unit) {
+  if (engine->loop_of[unit])
+    dp_gradient_loop_undo(engine, engine->loop_of[unit]);
+  else
+    do_node(engine, unit);
+  int32_t count, *sources = sources_of(engine, unit, &count);
+  for (int32_t i = 0; i < count; i++)
+    if (engine->is_between[sources[i]] && --engine->pending[sources[i]] == 0)
+      DP_ARRAY_PUSH(&engine->ready, sources[i]);
+  dp_free(sources);
 }
 
 /* ---- All ---- */
@@ -258,20 +293,20 @@ static void start(gradient_engine *engine, dp_outputs ys, const TF_Output *dxs) 
   for (int i = 0; i < ys.count; i++) {
     TF_Output seed =
         dxs && dxs[i].oper ? dxs[i] : dp_ones_like(engine->scope, ys.items[i], .name = "grad_ys");
-    arrive(engine, ys.items[i], (dp_gradient){.values = seed});
+    dp_gradient_arrive(engine, ys.items[i], (dp_gradient){.values = seed});
   }
   for (int32_t id = 0; id < engine->node_count; id++)
     if (engine->is_between[id] && !engine->pending[id])
       DP_ARRAY_PUSH(&engine->ready, id);
 }
 
-static void walk(gradient_engine *engine, dp_outputs ys, const TF_Output *dxs,
-                 dp_gradient *gradients_out) {
+void dp_gradient_walk(gradient_engine *engine, dp_outputs ys, const TF_Output *dxs,
+                      dp_gradient *gradients_out) {
   mark_reached(engine);
   mark_between(engine, ys);
   start(engine, ys, dxs);
   while (engine->ready.count && dp_scope_ok(engine->scope))
-    do_node(engine, engine->ready.items[--engine->ready.count]);
+    do_unit(engine, engine->ready.items[--engine->ready.count]);
   for (int i = 0; i < engine->xs.count; i++) {
     TF_Output x = engine->xs.items[i];
     const gradient_list *lists = engine->lists[x.oper->node->id];
@@ -279,20 +314,24 @@ static void walk(gradient_engine *engine, dp_outputs ys, const TF_Output *dxs,
   }
 }
 
-static void engine_init(gradient_engine *engine, dp_scope *scope, dp_outputs xs) {
+void dp_gradient_engine_init(gradient_engine *engine, dp_scope *scope, dp_outputs xs,
+                             gradient_engine *outer, gradient_loop *loop) {
   TF_Graph *graph = dp_scope_graph(scope);
-  int32_t count = graph->graph->node_count;
+  int32_t count = outer ? outer->node_count : graph->graph->node_count;
   *engine = (gradient_engine){.scope = scope,
                               .graph = graph,
                               .node_count = count,
                               .xs = xs,
+                              .outer = outer,
+                              .loop = loop,
+                              .loop_of = DP_NEW_ARRAY(gradient_loop *, count + 1),
                               .is_reached = DP_NEW_ARRAY(bool, count + 1),
                               .is_between = DP_NEW_ARRAY(bool, count + 1),
                               .pending = DP_NEW_ARRAY(int32_t, count + 1),
                               .lists = DP_NEW_ARRAY(gradient_list *, count + 1)};
 }
 
-static void engine_deinit(gradient_engine *engine) {
+void dp_gradient_engine_deinit(gradient_engine *engine) {
   for (int32_t id = 0; id < engine->node_count; id++) {
     gradient_list *lists = engine->lists[id];
     for (int32_t i = 0; lists && i < engine->graph->graph->nodes[id]->output_count; i++)
@@ -303,6 +342,7 @@ static void engine_deinit(gradient_engine *engine) {
   dp_free(engine->is_between);
   dp_free(engine->pending);
   dp_free(engine->lists);
+  dp_free(engine->loop_of);
   DP_ARRAY_FREE(&engine->ready);
 }
 
@@ -317,6 +357,18 @@ static bool check_outputs(dp_scope *scope, const char *what, dp_outputs outputs)
   return dp_scope_ok(scope);
 }
 
+/* From outside a loop only its exits can be seen. */
+static bool is_outside_loops(gradient_engine *engine, dp_outputs outputs) {
+  for (int i = 0; i < outputs.count; i++) {
+    const dp_node *node = outputs.items[i].oper->node;
+    if (engine->loop_of[node->id] && !dp_node_is_exit(node))
+      dp_scope_fail(engine->scope, TF_INVALID_ARGUMENT,
+                    "Cannot compute gradients of or for '%s', which is inside a while loop",
+                    node->name);
+  }
+  return dp_scope_ok(engine->scope);
+}
+
 void dp_gradients(dp_scope *scope, dp_outputs ys, dp_outputs xs, const TF_Output *dxs,
                   dp_gradient *gradients_out) {
   memset(gradients_out, 0, sizeof(*gradients_out) * (size_t)xs.count);
@@ -325,13 +377,18 @@ void dp_gradients(dp_scope *scope, dp_outputs ys, dp_outputs xs, const TF_Output
   TF_Graph *graph = dp_scope_graph(scope);
   gradient_engine engine;
   pthread_mutex_lock(&graph->lock);
-  engine_init(&engine, scope, xs);
-  walk(&engine, ys, dxs, gradients_out);
+  dp_gradient_engine_init(&engine, scope, xs, NULL, NULL);
+  engine.source = dp_arena_printf(scope->root->arena, "gradients_%d", engine.node_count);
+  gradient_loops *loops = dp_gradient_loops_find(graph, engine.node_count);
+  dp_gradient_loops_enter(&engine, loops);
+  if (is_outside_loops(&engine, ys) && is_outside_loops(&engine, xs))
+    dp_gradient_walk(&engine, ys, dxs, gradients_out);
   if (!dp_scope_ok(scope)) {
     dp_client_graph_remove(graph, engine.node_count);
     memset(gradients_out, 0, sizeof(*gradients_out) * (size_t)xs.count);
   }
-  engine_deinit(&engine);
+  dp_gradient_engine_deinit(&engine);
+  dp_gradient_loops_destroy(loops);
   pthread_mutex_unlock(&graph->lock);
 }
 

@@ -31,7 +31,8 @@ typedef struct gradient_row {
 
 /* Each family's table ends with an empty row. */
 extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_math[],
-    dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[], dp_gradient_reduce[];
+    dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[], dp_gradient_reduce[],
+    dp_gradient_tensor_array[];
 /* NULL when the op is in no table. */
 const gradient_row *dp_gradient_find(const char *op);
 
@@ -39,6 +40,9 @@ const gradient_row *dp_gradient_find(const char *op);
 TF_Output dp_gradient_forward(gradient_engine *engine, TF_Output value);
 /* What arrives at an output, as one tensor; zeros when nothing does. */
 TF_Output dp_gradient_above(gradient_call *g, int output);
+
+/* A name for this call of gradients, the same for all of its nodes. */
+const char *dp_gradient_source(const gradient_engine *engine);
 
 static inline TF_Output input(gradient_call *g, int index) {
   const dp_input *edge = &g->operation->node->inputs[index];

@@ -103,6 +103,30 @@ char *dp_client_output_name(TF_Output output, dp_arena *arena) {
   return dp_arena_printf(arena, "%s:%d", output.oper->node->name, output.index);
 }
 
+void dp_client_set_input(TF_Operation *operation, int index, TF_Output source) {
+  TF_Graph *graph = operation->graph;
+  dp_node *node = graph->graph->nodes[operation->node->id];
+  TF_Operation *old = graph->operations[node->inputs[index].node];
+  for (size_t i = 0; i < old->readers.count; i++) {
+    const TF_Input *reader = &old->readers.items[i].reader;
+    if (reader->oper != operation || reader->index != index)
+      continue;
+    old->readers.items[i] = old->readers.items[--old->readers.count];
+    break;
+  }
+  dp_node_set_input(node, index, (dp_input){source.oper->node->id, source.index});
+  note_reader(graph, source.oper->node->id, (TF_Input){operation, index}, source.index);
+}
+
+void dp_client_add_control(TF_Operation *operation, TF_Operation *control) {
+  TF_Graph *graph = operation->graph;
+  dp_node *node = graph->graph->nodes[operation->node->id];
+  int32_t before = node->control_count;
+  dp_node_add_control(graph->graph, node, control->node->id);
+  if (node->control_count > before)
+    note_reader(graph, control->node->id, (TF_Input){operation, -1}, -1);
+}
+
 const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena) {
   if (!graph->numbers)
     graph->numbers = dp_map_create();

@@ -25,7 +25,8 @@ struct dp_scope {
   const scope_chooser *chooser;
   TF_Operation **controls;
   int control_count;
-  TF_Operation *beside; /* NULL: no matter */
+  TF_Operation *source_control; /* for operations without inputs: keeps them in a loop; or NULL */
+  TF_Operation *beside;         /* NULL: no matter */
 };
 
 /* Consumes the status; keeps it if it is the first. NULL is no error. */

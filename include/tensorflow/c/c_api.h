@@ -325,6 +325,29 @@ TF_CAPI_EXPORT extern void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buff
                                                   const TF_ImportGraphDefOptions *options,
                                                   TF_Status *status);
 
+/* ---- While loops ----
+ * TF_NewWhile gives two graphs to fill: one that computes, from cond_inputs, whether to go on, and
+ * one that computes, from body_inputs, the next values. Set cond_output, all body_outputs and, if
+ * you like, `name`; then TF_FinishWhile adds the loop to the graph, or TF_AbortWhile gives up.
+ * Either ends both graphs. What the loop needs from outside comes in as an input. */
+typedef struct TF_WhileParams {
+  const int ninputs;
+  TF_Graph *const cond_graph;
+  const TF_Output *const cond_inputs;
+  TF_Output cond_output; /* a scalar of TF_BOOL */
+  TF_Graph *const body_graph;
+  const TF_Output *const body_inputs;
+  TF_Output *const body_outputs;
+  const char *name; /* of the loop; unique in the graph */
+} TF_WhileParams;
+
+TF_CAPI_EXPORT extern TF_WhileParams TF_NewWhile(TF_Graph *g, TF_Output *inputs, int ninputs,
+                                                 TF_Status *status);
+/* `outputs` has room for ninputs values. */
+TF_CAPI_EXPORT extern void TF_FinishWhile(const TF_WhileParams *params, TF_Status *status,
+                                          TF_Output *outputs);
+TF_CAPI_EXPORT extern void TF_AbortWhile(const TF_WhileParams *params);
+
 /* ---- Gradients ---- */
 /* Adds operations that compute, for each of `x`, the sum over all `y` of its partial derivatives.
  * `dx` are the gradients that arrive at the ys; NULL stands for ones. dy[i].oper is NULL when no y

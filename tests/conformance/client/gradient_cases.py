@@ -426,3 +426,72 @@ def cond_nested():
     p = tf.reduce_sum(x) > -100.0
     z = tf1.cond(p, lambda: tf1.cond(p, lambda: x * x, lambda: x), lambda: -x)
     return [z], [x]
+
+
+# ---- Loops ----
+
+def loop(name, body, count=4, **options):
+    def build():
+        x, w = random(2, 2), random(2, 2)
+        _, y = tf1.while_loop(lambda i, _: i < count, lambda i, v: (i + 1, body(v, w, i)),
+                              [tf.constant(0), x], **options)
+        return [y * random(2, 2)], [x, w]
+    CASES[name] = build
+
+
+loop("while_mul", lambda v, w, i: v * w + 1.0)
+loop("while_mat_mul", lambda v, w, i: tf.tanh(tf.matmul(v, w)))
+loop("while_square", lambda v, w, i: v * v)
+loop("while_never", lambda v, w, i: v * w, count=0)
+loop("while_once", lambda v, w, i: v * w, count=1)
+loop("while_serial", lambda v, w, i: tf.exp(v * w) * 0.5, parallel_iterations=1)
+loop("while_constants", lambda v, w, i: v * 0.5 + tf.sin(w) * tf.cast(i, tf.float32))
+loop("while_cond", lambda v, w, i: tf1.cond(tf.equal(i % 2, 0), lambda: tf.exp(v) * w,
+                                           lambda: v * v + w))
+loop("while_nested_cond", lambda v, w, i: tf1.cond(
+    i > 0, lambda: tf1.cond(i > 1, lambda: v * v * w, lambda: tf.sin(v)), lambda: tf.exp(w) * v))
+
+
+@case
+def while_nested():
+    x, w = random(2), random(2)
+
+    def outer(i, v):
+        _, inner = tf1.while_loop(lambda j, _: j <= i, lambda j, u: (j + 1, tf.sin(u) * w),
+                                  [tf.constant(0), v * v])
+        return i + 1, inner + v
+    _, y = tf1.while_loop(lambda i, _: i < 3, outer, [tf.constant(0), x])
+    return [y], [x, w]
+
+
+@case
+def while_two_variables():
+    a, b = random(3), random(3)
+    _, p, q = tf1.while_loop(lambda i, p, q: i < 3, lambda i, p, q: (i + 1, p * q, p + q),
+                             [tf.constant(0), a, b])
+    return [p], [a, b]
+
+
+@case
+def while_and_more():
+    x = random(2)
+    _, y = tf1.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, v * x), [tf.constant(0), x * 2])
+    return [y * x + x], [x]
+
+
+@case
+def dynamic_rnn():
+    x, w = random(3, 4, 2), random(7, 20)
+    inputs = tf1.transpose(x, [1, 0, 2])
+    source = tf1.TensorArray(tf.float32, 4).unstack(inputs)
+    target = tf1.TensorArray(tf.float32, 4)
+
+    def body(t, h, c, out):
+        gates = tf.matmul(tf.concat([source.read(t), h], 1), w)
+        i, j, f, o = tf.split(gates, 4, 1)
+        c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(j)
+        h = tf.tanh(c) * tf.sigmoid(o)
+        return t + 1, h, c, out.write(t, h)
+    zero = tf.zeros([3, 5])
+    _, h, _, out = tf1.while_loop(lambda t, *_: t < 4, body, [tf.constant(0), zero, zero, target])
+    return [h, out.stack() * random(4, 3, 5)], [x, w]

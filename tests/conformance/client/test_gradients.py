@@ -46,7 +46,7 @@ def add_ours(graph_def, cases, folder):
 
 @pytest.fixture(scope="module")
 def added(tmp_path_factory):
-    """(session over the grown graph with tf.gradients beside, lines, {name: oracle tensors})"""
+    """Sessions over the grown graph and over one with tf.gradients; the gradients' names in each."""
     graph, cases = build_all()
     grown, lines = add_ours(graph.as_graph_def(), cases, tmp_path_factory.mktemp("gradients"))
     oracle = {}
@@ -57,23 +57,21 @@ def added(tmp_path_factory):
                                 for g in tf1.gradients(ys, xs)]
             except (LookupError, ValueError, TypeError) as error:
                 oracle[name] = error
-    both = tf1.Graph()
-    with both.as_default():
-        tf1.import_graph_def(graph.as_graph_def(), name="theirs")
-        tf1.import_graph_def(grown, name="ours")
-    with tf1.Session(graph=both) as session:
-        yield session, lines, oracle
+    copy = tf1.Graph()
+    with copy.as_default():
+        tf1.import_graph_def(grown, name="")
+    with tf1.Session(graph=copy) as ours, tf1.Session(graph=graph) as theirs:
+        yield ours, theirs, lines, oracle
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_agree(added, name):
-    session, lines, oracle = added
+    ours, theirs, lines, oracle = added
     assert not lines[name].startswith("error"), lines[name]
     assert isinstance(oracle[name], list), oracle[name]
-    ours = lines[name].split()
-    assert [g == "-" for g in ours] == [g is None for g in oracle[name]]
-    pairs = [("ours/" + mine, "theirs/" + theirs)
-             for mine, theirs in zip(ours, oracle[name]) if theirs]
-    for mine, theirs in session.run(pairs):
-        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
-        np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=2e-5)
+    names = lines[name].split()
+    assert [g == "-" for g in names] == [g is None for g in oracle[name]]
+    wanted = theirs.run([g for g in oracle[name] if g is not None])
+    for mine, value in zip(ours.run([g for g in names if g != "-"]), wanted):
+        assert mine.shape == value.shape and mine.dtype == value.dtype
+        np.testing.assert_allclose(mine, value, rtol=2e-4, atol=2e-5)

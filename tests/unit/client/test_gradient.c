@@ -136,6 +136,32 @@ static void test_branch(void **state) {
   expect_slope(f, y, x, DP_SHAPE(3), 0);
 }
 
+/* while (i < 3) v = sin(v) * x + v, as Python would build it. */
+static void test_loop(void **state) {
+  fixture *f = *state;
+  dp_scope *s = f->scope;
+  TF_Output x = dp_placeholder(s, TF_DOUBLE);
+  TF_Output starts[] = {dp_const_int32(s, 0), x, x};
+  TF_WhileParams loop = TF_NewWhile(f->graph, starts, 3, f->status);
+  expect_ok(f->status);
+  loop.name = "thrice";
+  dp_scope *condition = dp_scope_create(loop.cond_graph);
+  loop.cond_output = dp_less(condition, loop.cond_inputs[0], dp_const_int32(condition, 3));
+  assert_string_equal(dp_scope_message(condition), "");
+  dp_scope *body = dp_scope_create(loop.body_graph);
+  const TF_Output *in = loop.body_inputs;
+  loop.body_outputs[0] = dp_add(body, in[0], dp_const_int32(body, 1));
+  loop.body_outputs[1] = dp_add(body, dp_mul(body, dp_sin(body, in[1]), in[2]), in[1]);
+  loop.body_outputs[2] = dp_identity(body, in[2]);
+  assert_string_equal(dp_scope_message(body), "");
+  TF_Output ends[3];
+  TF_FinishWhile(&loop, f->status, ends);
+  expect_ok(f->status);
+  dp_scope_destroy(condition);
+  dp_scope_destroy(body);
+  expect_slope(f, ends[1], x, DP_SHAPE(2), 0.2);
+}
+
 static void test_slices(void **state) {
   fixture *f = *state;
   dp_scope *s = f->scope;
@@ -201,8 +227,8 @@ static void test_contract(void **state) {
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(test_perceptron), TEST(test_convolution), TEST(test_moves),
-      TEST(test_branch),     TEST(test_slices),      TEST(test_contract),
+      TEST(test_perceptron), TEST(test_convolution), TEST(test_moves),    TEST(test_branch),
+      TEST(test_loop),       TEST(test_slices),      TEST(test_contract),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
