@@ -1,6 +1,6 @@
 # Thin verbs over meson and tools/. Every verb first makes sure that its packages are there
 # (tools/setup); a build folder that is configured already stays as it is.
-# Settings: SUITE=unit,lint  K=name  FUZZ_SECONDS=60  PREFIX=/usr/local  DESTDIR=
+# Settings: STEPS=2400  SUITE=unit,lint  K=name  FUZZ_SECONDS=60  PREFIX=/usr/local  DESTDIR=
 
 BUILD ?= build
 SUITE ?=
@@ -11,14 +11,17 @@ PREFIX ?= /usr/local
 run_tests = tools/run-tests $(if $(SUITE),--suite '$(SUITE)') $(if $(K),--only '$(K)')
 
 .DEFAULT_GOAL := build
-.PHONY: build run test test-faults bench lint asan tsan fuzz install clean help
+.PHONY: build run run-hello test test-faults bench lint asan tsan fuzz install clean help
 
 build: ## build build/downpour and build/libdownpour.so
 	@tools/setup build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@ninja -C $(BUILD)
 
-run: build ## start a server, run a small graph on it, stop it
+run: build ## train a network on MNIST with a cluster on this machine [STEPS=2400]
+	@tools/run-mnist $(BUILD)
+
+run-hello: build ## start a server, run a small graph on it, stop it
 	@tools/run-hello $(BUILD)
 
 test: ## all checks and tests: lint, unit, integration, conformance [SUITE=a,b] [K=name]

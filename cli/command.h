@@ -19,11 +19,14 @@ typedef struct dp_command {
 } dp_command;
 
 extern const dp_command dp_launch_command;
+extern const dp_command dp_manual_command;
 extern const dp_command dp_ops_command;
 extern const dp_command dp_serve_command;
 extern const dp_command dp_status_command;
 extern const dp_command dp_stop_command;
 
+/* The commands, in the order of `downpour help`; NULL after the last. */
+const dp_command *dp_command_at(int i);
 /* Writes "downpour: <message>" to standard error, releases `status` and returns `code`. */
 int dp_command_fail(dp_status *status, int code);
 

@@ -17,8 +17,12 @@ static const dp_command help_command = {"help",     "[COMMAND]", "Explain a comm
                                         no_options, 1,           print_help};
 static const dp_command *const commands[] = {
     &dp_serve_command, &dp_launch_command, &dp_status_command, &dp_stop_command,
-    &dp_ops_command,   &version_command,   &help_command};
+    &dp_ops_command,   &dp_manual_command, &version_command,   &help_command};
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+const dp_command *dp_command_at(int i) {
+  return i < COMMAND_COUNT ? commands[i] : NULL;
+}
 
 int dp_command_fail(dp_status *status, int code) {
   fprintf(stderr, "downpour: %s\n", dp_status_message(status));

@@ -51,4 +51,14 @@ static inline double mnist_test(dp_training *training, dp_examples *examples, TF
   return sum / (double)count;
 }
 
+/* The chief's last words: the accuracy over the test set. */
+static inline void mnist_report(dp_training *training, const char *folder, TF_Output x, TF_Output y,
+                                TF_Output accuracy) {
+  dp_examples *tests = mnist_load(folder, "t10k");
+  double result = mnist_test(training, tests, x, y, accuracy);
+  printf("test accuracy %.2f %% after %lld steps\n", 100 * result,
+         (long long)dp_training_step(training));
+  dp_examples_destroy(tests);
+}
+
 #endif

@@ -1,4 +1,4 @@
-/* A convolutional network on MNIST: two convolutions with pooling, a dense layer, dropout.
+/* A convolutional network on MNIST: two convolutions with pooling, then two dense layers.
  *
  *   downpour launch --ps 2 --workers 3 -- build/examples/mnist_cnn --dir /tmp/cnn
  *
@@ -36,13 +36,8 @@ int main(int argc, char **argv) {
       model, .checkpoint_dir = options.dir, .last_step = options.steps, .save_seconds = 30,
       .metrics = DP_METRICS({"loss", loss}, {"accuracy", accuracy}));
   mnist_train(training, examples, options.batch, x, y);
-  if (dp_job_is_chief(job)) {
-    dp_examples *tests = mnist_load(options.data, "t10k");
-    double result = mnist_test(training, tests, x, y, accuracy);
-    printf("test accuracy %.2f %% after %lld steps\n", 100 * result,
-           (long long)dp_training_step(training));
-    dp_examples_destroy(tests);
-  }
+  if (dp_job_is_chief(job))
+    mnist_report(training, options.data, x, y, accuracy);
   int code = dp_training_end(training);
   dp_model_destroy(model);
   dp_examples_destroy(examples);

@@ -34,7 +34,8 @@ extern "C" {
 typedef struct dp_job dp_job;
 
 /* Reads TF_CONFIG and starts this task's server in the process. Without TF_CONFIG the job is this
- * process alone, without a server. NULL on failure. */
+ * process alone, without a server. What is logged is warnings, unless DOWNPOUR_LOG says otherwise
+ * ("info", "warn,rpc=debug"). NULL on failure. */
 TF_CAPI_EXPORT extern dp_job *dp_job_start(TF_Status *status);
 /* A worker's end: the parameter servers learn that it is done. NULL is allowed. */
 TF_CAPI_EXPORT extern void dp_job_end(dp_job *job);

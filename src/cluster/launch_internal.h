@@ -59,7 +59,7 @@ typedef struct launch {
   /* the display */
   int panel_lines; /* that stand on the terminal now */
   int64_t shown_nanos;
-  int64_t began_nanos; /* first progress */
+  int64_t began_nanos, ended_nanos; /* first progress; the last step; 0: not yet */
   double began_step, shown_step;
 } launch;
 

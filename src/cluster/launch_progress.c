@@ -70,6 +70,8 @@ void dp_launch_progress_line(launch *self, launch_task *task, char *line) {
     progress->known = true;
   }
   measure_rate(progress);
+  if (self->ended_nanos == 0 && progress->last_step > 0 && progress->step >= progress->last_step)
+    self->ended_nanos = dp_clock_nanos();
   if (self->began_nanos == 0 && progress->known) {
     double last;
     job_step(self, &self->began_step, &last);
@@ -79,22 +81,28 @@ void dp_launch_progress_line(launch *self, launch_task *task, char *line) {
 
 /* ---- Text ---- */
 static void add_metric(dp_text *text, const launch_metric *metric) {
+  double size = fabs(metric->value);
   if (strcmp(metric->name, "accuracy") == 0)
     dp_text_printf(text, "%s %5.1f %%", metric->name, 100 * metric->value);
-  else if (fabs(metric->value) >= 1e-3 && fabs(metric->value) < 1e5)
-    dp_text_printf(text, "%s %7.*f", metric->name, fabs(metric->value) < 10 ? 4 : 1, metric->value);
+  else if (strcmp(metric->name, "staleness") == 0)
+    dp_text_printf(text, "%s %3.1f", metric->name, metric->value);
+  else if (size == 0 || (size >= 1e-3 && size < 1e5))
+    dp_text_printf(text, "%s %7.*f", metric->name, size < 10 ? 4 : 1, metric->value);
   else
     dp_text_printf(text, "%s %7.3g", metric->name, metric->value);
 }
 
-/* "0:42 left", or nothing while nobody can say. */
+/* "0:42 left", or nothing while nobody can say; "in 1:20" when it is done. */
 static void add_time_left(const launch *self, double step, double last, dp_text *text) {
-  double seconds = (double)(dp_clock_nanos() - self->began_nanos) / 1e9;
-  double done = step - self->began_step;
+  int64_t now = self->ended_nanos ? self->ended_nanos : dp_clock_nanos();
+  double seconds = (double)(now - self->began_nanos) / 1e9, done = step - self->began_step;
   if (done <= 0 || seconds < 1 || last <= 0)
     return;
-  long left = lround(seconds / done * fmax(last - step, 0));
-  dp_text_printf(text, "  %ld:%02ld left", left / 60, left % 60);
+  long left = lround(seconds / done * fmax(last - step, 0)), took = lround(seconds);
+  if (step < last)
+    dp_text_printf(text, "  %ld:%02ld left", left / 60, left % 60);
+  else
+    dp_text_printf(text, "  in %ld:%02ld", took / 60, took % 60);
 }
 
 static void add_bar(double part, int width, bool color, dp_text *text) {
@@ -126,11 +134,10 @@ static void add_headline(const launch *self, bool bar, dp_text *text) {
 static void add_task(const launch *self, const launch_task *task, dp_text *text) {
   const launch_progress *progress = &task->progress;
   dp_text_printf(text, "%-*s ", self->name_width, task->name);
-  if (task->pid == 0) {
-    dp_text_add(text, task->start_again_nanos ? "is started again" : "has ended");
-    return;
-  }
-  dp_text_printf(text, "%7.1f steps/s", progress->rate);
+  if (task->pid)
+    dp_text_printf(text, "%7.1f steps/s", progress->rate);
+  else
+    dp_text_printf(text, "%15s", task->start_again_nanos ? "comes back" : "ended");
   for (int i = 0; i < progress->metric_count; i++) {
     dp_text_add(text, "   ");
     add_metric(text, &progress->metrics[i]);

@@ -187,9 +187,6 @@ static void block_signals(sigset_t *signals) {
 }
 
 static dp_status *start(dp_job *job, const char *config) {
-  const char *levels = getenv("DOWNPOUR_LOG");
-  DP_RETURN_IF_ERROR(
-      dp_status_annotate(dp_log_configure(levels ? levels : "warn"), "DOWNPOUR_LOG"));
   DP_RETURN_IF_ERROR(dp_status_annotate(
       dp_cluster_parse_tf_config(config, &job->cluster, &job->name, &job->task), "TF_CONFIG"));
   snprintf(job->device, sizeof(job->device), "/job:%s/task:%d", job->name, job->task);
@@ -215,8 +212,10 @@ static void destroy(dp_job *job) {
 
 dp_job *dp_job_start(TF_Status *status) {
   dp_job *job = DP_NEW(dp_job);
-  const char *config = getenv("TF_CONFIG");
-  dp_status *error = config && config[0] ? start(job, config) : NULL;
+  const char *config = getenv("TF_CONFIG"), *levels = getenv("DOWNPOUR_LOG");
+  dp_status *error = dp_status_annotate(dp_log_configure(levels ? levels : "warn"), "DOWNPOUR_LOG");
+  if (!error && config && config[0])
+    error = start(job, config);
   TF_SetStatus(status, (TF_Code)dp_status_code(error), dp_status_message(error));
   dp_status_release(error);
   if (TF_GetCode(status) == TF_OK)

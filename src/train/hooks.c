@@ -33,8 +33,8 @@ static void stop_after_run(void *arg, dp_training *self, TF_Tensor *const *value
 /* ---- Metrics ---- */
 typedef struct metrics_hook {
   TF_Output *outputs;
-  double *numbers;
-  int progress; /* descriptor; -1: nobody listens */
+  double *numbers, *means; /* of this step; over some steps, for the display */
+  int progress;            /* descriptor; -1: nobody listens */
   int64_t logged_step, written_nanos;
   double staleness; /* a moving mean */
 } metrics_hook;
@@ -62,7 +62,7 @@ static void write_progress(dp_training *self, metrics_hook *hook) {
   dp_text_printf(&record, "step=%" PRId64 " last=%" PRId64 " local=%" PRId64, self->step,
                  self->options.last_step, self->own_steps);
   for (int i = 0; i < self->options.metrics.count; i++)
-    dp_text_printf(&record, " %s=%.6g", self->metrics[i].name, hook->numbers[i]);
+    dp_text_printf(&record, " %s=%.6g", self->metrics[i].name, hook->means[i]);
   dp_text_printf(&record, " staleness=%.3g\n", hook->staleness);
   if (write(hook->progress, record.data, record.length) < 0)
     hook->progress = -1;
@@ -76,6 +76,7 @@ static void metrics_after(void *arg, dp_training *self, TF_Tensor *const *values
   for (int i = 0; i < count; i++) {
     bool is_float = TF_TensorType(values[i]) == TF_FLOAT && TF_TensorElementCount(values[i]) == 1;
     hook->numbers[i] = is_float ? *(const float *)TF_TensorData(values[i]) : NAN;
+    hook->means[i] += (self->own_steps == 1 ? 1 : 0.1) * (hook->numbers[i] - hook->means[i]);
     if (strcmp(self->metrics[i].name, "loss") == 0 && !isfinite(hook->numbers[i]))
       dp_training_fail(self, TF_INVALID_ARGUMENT,
                        "the loss is %g at step %" PRId64 "; a smaller learning rate may help",
@@ -96,12 +97,14 @@ static void add_metrics_hook(dp_training *self) {
   int64_t number;
   hook->outputs = DP_NEW_ARRAY(TF_Output, count + 1);
   hook->numbers = DP_NEW_ARRAY(double, count + 1);
+  hook->means = DP_NEW_ARRAY(double, count + 1);
   for (int i = 0; i < count; i++)
     hook->outputs[i] = self->metrics[i].value;
   bool known = descriptor && dp_parse_int64(dp_view_of(descriptor), &number);
   hook->progress = known && number >= 0 && number < INT32_MAX ? (int)number : -1;
   DP_ARRAY_PUSH(&self->hook_states, hook->outputs);
   DP_ARRAY_PUSH(&self->hook_states, hook->numbers);
+  DP_ARRAY_PUSH(&self->hook_states, hook->means);
   add_hook(self, (dp_hook){hook, metrics_begin, metrics_before, metrics_after, NULL});
 }
 

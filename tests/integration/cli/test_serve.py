@@ -165,6 +165,7 @@ class FailureTest(unittest.TestCase):
             (["serve", "--port", "0", "--fault", "x"], "fault"),
             (["srve"], "srve"),
             (["help", "srve"], "srve"),
+            (["manual", "srve"], "srve"),
             (["version", "--long"], "--long"),
         ]:
             with self.subTest(arguments=arguments):
@@ -190,6 +191,19 @@ class HelpTest(unittest.TestCase):
         self.assertEqual(explained.returncode, 0)
         self.assertIn("--cluster", explained.stdout)
         self.assertEqual(run("serve", "--help").stdout, explained.stdout)
+
+    def test_manual(self):
+        names = [line.split()[0] for line in run("help").stdout.splitlines() if line[:2] == "  "]
+        everything = run("manual").stdout
+        for name in names:
+            with self.subTest(name):
+                page = run("manual", name)
+                self.assertEqual(page.returncode, 0)
+                self.assertIn(f"downpour\\-{name} \\-", page.stdout)
+                self.assertIn(f".B {name}\n", everything)
+        for option in re.findall(r"^  --([a-z-]+)", run("help", "launch").stdout, re.MULTILINE):
+            self.assertIn(f".B \\-\\-{option}".replace("-", "\\-").replace("\\\\-", "\\-"),
+                          run("manual", "launch").stdout)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,17 @@ class ExampleTest(unittest.TestCase):
                                 "--steps", "400", *options)
                 self.check(result, r"worker 0 \| test accuracy 9[01]\.\d+ %")
 
+    def test_other_models(self):
+        data = SOURCE / "data" / "mnist"
+        cnn = launch(EXAMPLES / "mnist_cnn", "--data", data, "--steps", "60", "--batch", "32",
+                     "--dir", self.folder, ps=2)
+        self.check(cnn, r"worker 0 \| test accuracy [789]\d\.\d+ % after 6\d steps")
+        lstm = launch(EXAMPLES / "lstm", "--data", data, "--steps", "60", "--sync")
+        self.check(lstm, r"worker 0 \| test accuracy [3-9]\d\.\d+ % after 60 steps")
+        words = launch(EXAMPLES / "word2vec", "--data", SOURCE / "CONTRIBUTING.md", "--steps",
+                       "600", ps=2)
+        self.check(words, r"worker 0 \| tests:( \w+){5}\n")
+
     def kill_one(self, victim, *arguments):
         """Kills a task with steps done; the job must end well all the same."""
         process = subprocess.Popen([COMMAND, "launch", "--ps", "1", "--workers", "2", "--restart",
