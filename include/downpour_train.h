@@ -136,8 +136,8 @@ TF_CAPI_EXPORT extern TF_Output dp_model_reference(dp_model *model, const char *
 
 /* ---- Tables too large for one server ---- */
 
-/* A matrix of rows x columns, cut into `parts` variables by rows, row r in part r % parts. In
- * checkpoints it is one tensor per part. */
+/* A matrix of rows x columns, cut into `parts` variables of neighbouring rows. In checkpoints it is
+ * one tensor, which may be read back in another number of parts. */
 typedef struct dp_table dp_table;
 TF_CAPI_EXPORT extern dp_table *dp_model_table(dp_model *model, const char *name, int64_t rows,
                                                int64_t columns, int parts,
@@ -362,7 +362,7 @@ typedef struct dp_training_options {
   int64_t summary_steps;      /* how often summaries are written; 0: every 100 steps */
   int64_t log_steps;          /* how often the metrics are printed; 0: never */
   dp_metrics metrics;         /* `loss` ends the training when it is not a number */
-  const dp_hook *hooks;       /* more of them */
+  const dp_hook *hooks;       /* more of them; copied */
   int hook_count;
   double recovery_seconds; /* how long tasks that are away are waited for; 0: 600 */
 } dp_training_options;

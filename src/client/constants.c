@@ -81,6 +81,8 @@ TF_Output dp_const_strings(dp_scope *scope, dp_dims shape, const char *const *va
   for (int64_t i = 0; i < TF_TensorElementCount(tensor); i++)
     TF_StringCopy(&strings[i], values[i], strlen(values[i]));
   TF_Output output = dp_const_tensor(scope, tensor);
+  for (int64_t i = 0; i < TF_TensorElementCount(tensor); i++)
+    TF_StringDealloc(&strings[i]);
   TF_DeleteTensor(tensor);
   return output;
 }

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "cluster/launch_internal.h"
 
-static const int64_t RESTART_NANOS = 1000000000;
+static const int64_t RESTART_NANOS = 1000000000, SERVERS_NANOS = 2000000000;
 enum { TICK_MS = 100 };
 
 typedef enum launch_phase { RUNNING, FINISHING, ENDING, KILLING } launch_phase;
@@ -26,7 +26,8 @@ typedef struct supervisor {
   launch_phase phase;
   int64_t phase_ends_nanos;
   int exit_code;
-  bool code_known; /* the chief's or that of the failure that ended the job */
+  bool servers_alone; /* the last worker has ended */
+  bool code_known;    /* the chief's or that of the failure that ended the job */
 } supervisor;
 
 /* ---- Tasks ---- */
@@ -67,10 +68,10 @@ static void signal_all(launch *self, int number) {
     dp_launch_signal(&self->tasks[i], number);
 }
 
-static int running(const launch *self) {
+static int running(const launch *self, const char *job) {
   int count = 0;
   for (int i = 0; i < self->task_count; i++)
-    count += self->tasks[i].pid > 0;
+    count += self->tasks[i].pid > 0 && (!job || strcmp(self->tasks[i].job, job) == 0);
   return count;
 }
 
@@ -201,7 +202,7 @@ static void wait_a_little(supervisor *self, int signals) {
 }
 
 static bool work_left(const supervisor *self) {
-  if (running(&self->launch) > 0)
+  if (running(&self->launch, NULL) > 0)
     return true;
   for (int i = 0; i < self->launch.task_count; i++)
     if (self->launch.tasks[i].start_again_nanos)
@@ -209,11 +210,22 @@ static bool work_left(const supervisor *self) {
   return false;
 }
 
+/* Without workers the parameter servers have nothing to wait for; many would wait for ever. */
+static void hurry_servers(supervisor *self) {
+  int64_t soon = dp_clock_nanos() + SERVERS_NANOS;
+  if (self->phase != FINISHING || self->servers_alone || running(&self->launch, "worker") > 0)
+    return;
+  self->servers_alone = true;
+  if (self->phase_ends_nanos > soon)
+    self->phase_ends_nanos = soon;
+}
+
 static void supervise(supervisor *self, int signals) {
   while (work_left(self)) {
     wait_a_little(self, signals);
     collect_ended(self);
     restart_due(self);
+    hurry_servers(self);
     if (self->phase > RUNNING && self->phase < KILLING &&
         dp_clock_nanos() >= self->phase_ends_nanos)
       enter(self, self->phase + 1);

@@ -146,8 +146,10 @@ static void add_task(const launch *self, const launch_task *task, dp_text *text)
 
 /* ---- The display ---- */
 void dp_launch_progress_hide(launch *self) {
-  if (self->panel_lines > 0)
-    printf("\033[%dA\r\033[J", self->panel_lines);
+  if (self->panel_lines == 0)
+    return;
+  printf("\033[%dA\r\033[J", self->panel_lines);
+  fflush(stdout); /* before anything goes to standard error */
   self->panel_lines = 0;
 }
 

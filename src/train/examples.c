@@ -81,13 +81,29 @@ static void copy_example(const dp_examples *examples, int64_t from, void *x, int
   }
 }
 
-void dp_examples_batch(dp_examples *examples, int64_t size, TF_Tensor **x_out, TF_Tensor **y_out) {
+static void end_strings(void *data, size_t length, void *arg) {
+  for (size_t i = 0; i < length / sizeof(TF_TString); i++)
+    TF_StringDealloc((TF_TString *)data + i);
+  dp_free(data);
+}
+
+/* Room for a batch; strings end with the tensor. */
+static TF_Tensor *allocate_batch(const dp_examples *examples, int64_t size) {
   int64_t dims[EXAMPLE_DIMS + 1] = {size};
-  memcpy(dims + 1, examples->dims, (size_t)examples->dim_count * sizeof(int64_t));
-  size_t bytes = examples->strings ? sizeof(TF_TString) : (size_t)examples->row * sizeof(float);
-  TF_Tensor *x =
-      TF_AllocateTensor(examples->x_dtype, dims, examples->dim_count + 1, (size_t)size * bytes);
-  TF_Tensor *y = TF_AllocateTensor(examples->y_dtype, dims, 1, (size_t)size * 4);
+  int count = examples->dim_count;
+  if (examples->strings) {
+    size_t bytes = (size_t)size * sizeof(TF_TString);
+    return TF_NewTensor(TF_STRING, dims, 1, dp_calloc((size_t)size + 1, sizeof(TF_TString)), bytes,
+                        end_strings, NULL);
+  }
+  memcpy(dims + 1, examples->dims, (size_t)count * sizeof(int64_t));
+  return TF_AllocateTensor(TF_FLOAT, dims, count + 1,
+                           (size_t)(size * examples->row) * sizeof(float));
+}
+
+void dp_examples_batch(dp_examples *examples, int64_t size, TF_Tensor **x_out, TF_Tensor **y_out) {
+  TF_Tensor *x = allocate_batch(examples, size);
+  TF_Tensor *y = TF_AllocateTensor(examples->y_dtype, &size, 1, (size_t)size * 4);
   for (int64_t i = 0; i < size; i++) {
     int64_t from = next_example(examples);
     copy_example(examples, from, TF_TensorData(x), i);

@@ -82,7 +82,6 @@ static dp_status *join_idx(dp_examples *examples, const char *images_path, const
 
 dp_examples *dp_examples_idx(const char *images, const char *labels, TF_Status *status) {
   dp_examples *examples = DP_NEW(dp_examples);
-  examples->x_dtype = TF_FLOAT;
   examples->y_dtype = TF_INT32;
   idx_file image_file = {0}, label_file = {0};
   dp_status *error = join_idx(examples, images, labels, &image_file, &label_file);
@@ -119,11 +118,8 @@ static dp_status *read_cifar(const char *path, dp_examples *examples, int64_t *c
 
 dp_examples *dp_examples_cifar(dp_strings paths, TF_Status *status) {
   dp_examples *examples = DP_NEW(dp_examples);
-  *examples = (dp_examples){.x_dtype = TF_FLOAT,
-                            .y_dtype = TF_INT32,
-                            .dims = {CIFAR_SIDE, CIFAR_SIDE, 3},
-                            .dim_count = 3,
-                            .row = CIFAR_ROW};
+  *examples = (dp_examples){
+      .y_dtype = TF_INT32, .dims = {CIFAR_SIDE, CIFAR_SIDE, 3}, .dim_count = 3, .row = CIFAR_ROW};
   dp_status *error = NULL;
   int64_t capacity = 0;
   for (int i = 0; i < paths.count && !error; i++)

@@ -8,8 +8,8 @@ enum { EXAMPLE_DIMS = 4 };
 
 struct dp_examples {
   int64_t count;
-  TF_DataType x_dtype, y_dtype; /* x: float or string; y: int32 or float */
-  int64_t dims[EXAMPLE_DIMS];   /* of one x */
+  TF_DataType y_dtype;        /* int32 or float; x is of floats or strings */
+  int64_t dims[EXAMPLE_DIMS]; /* of one x */
   int dim_count;
   int64_t row; /* elements of one x */
   float *x;

@@ -91,7 +91,7 @@ static dp_status *read_csv(csv_reader *self, const char *path) {
 
 dp_examples *dp_examples_csv(const char *path, TF_Status *status) {
   csv_reader reader = {.examples = DP_NEW(dp_examples)};
-  reader.examples->x_dtype = reader.examples->y_dtype = TF_FLOAT;
+  reader.examples->y_dtype = TF_FLOAT;
   reader.examples->dim_count = 1;
   dp_status *error = read_csv(&reader, path);
   DP_ARRAY_FREE(&reader.numbers);
@@ -120,7 +120,6 @@ static dp_status *read_records(dp_record_reader *reader, dp_examples *examples) 
 
 dp_examples *dp_examples_records(const char *path, const char *compression, TF_Status *status) {
   dp_examples *examples = DP_NEW(dp_examples);
-  examples->x_dtype = TF_STRING;
   examples->y_dtype = TF_INT32;
   dp_compression packed;
   dp_record_reader *reader;

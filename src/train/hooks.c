@@ -1,12 +1,15 @@
 /* The hooks that every training has, by its options: it stops at a step, watches the metrics (not a
  * number, lines, progress for `downpour launch`), and on the chief saves checkpoints and writes
  * summaries, the graph and the speed for TensorBoard. Each is a dp_hook like a user's own. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -64,8 +67,8 @@ static void write_progress(dp_training *self, metrics_hook *hook) {
   for (int i = 0; i < self->options.metrics.count; i++)
     dp_text_printf(&record, " %s=%.6g", self->metrics[i].name, hook->means[i]);
   dp_text_printf(&record, " staleness=%.3g\n", hook->staleness);
-  if (write(hook->progress, record.data, record.length) < 0)
-    hook->progress = -1;
+  if (write(hook->progress, record.data, record.length) < 0 && errno != EAGAIN)
+    hook->progress = -1; /* nobody reads any more; a reader that is slow misses some */
   dp_text_deinit(&record);
   hook->written_nanos = dp_clock_nanos();
 }
@@ -90,18 +93,27 @@ static void metrics_after(void *arg, dp_training *self, TF_Tensor *const *values
     write_progress(self, hook);
 }
 
+/* The pipe of `downpour launch`; -1: there is none. */
+static int progress_descriptor(void) {
+  const char *text = getenv("DOWNPOUR_PROGRESS_FD");
+  struct stat information;
+  int64_t number;
+  if (!text || !dp_parse_int64(dp_view_of(text), &number) || number < 0 || number > INT32_MAX ||
+      fstat((int)number, &information) != 0 || !S_ISFIFO(information.st_mode))
+    return -1;
+  fcntl((int)number, F_SETFL, O_NONBLOCK);
+  return (int)number;
+}
+
 static void add_metrics_hook(dp_training *self) {
   metrics_hook *hook = DP_NEW(metrics_hook);
   int count = self->options.metrics.count;
-  const char *descriptor = getenv("DOWNPOUR_PROGRESS_FD");
-  int64_t number;
   hook->outputs = DP_NEW_ARRAY(TF_Output, count + 1);
   hook->numbers = DP_NEW_ARRAY(double, count + 1);
   hook->means = DP_NEW_ARRAY(double, count + 1);
   for (int i = 0; i < count; i++)
     hook->outputs[i] = self->metrics[i].value;
-  bool known = descriptor && dp_parse_int64(dp_view_of(descriptor), &number);
-  hook->progress = known && number >= 0 && number < INT32_MAX ? (int)number : -1;
+  hook->progress = progress_descriptor();
   DP_ARRAY_PUSH(&self->hook_states, hook->outputs);
   DP_ARRAY_PUSH(&self->hook_states, hook->numbers);
   DP_ARRAY_PUSH(&self->hook_states, hook->means);

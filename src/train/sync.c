@@ -17,7 +17,7 @@ typedef struct sync_build {
   int replicas, workers;
   TF_Output queue;
   train_variable *local_step;
-  TF_Operation **pushes, **resets; /* by gradient */
+  TF_Operation **pushes, **resets; /* by gradient, and one more */
   dp_variable_gradient *means;
 } sync_build;
 
@@ -69,6 +69,13 @@ static void accumulate(sync_build *self, const dp_variable_gradient *gradient, i
   dp_text_deinit(&shared);
 }
 
+/* Takes what tokens a session before this one left: a worker that took one would go on with an old
+ * step, and its gradients would be dropped. */
+static TF_Operation *drain(sync_build *self, dp_scope *scope) {
+  TF_Output left = dp_queue_size_v2(scope, self->queue);
+  return dp_queue_dequeue_many_v2(scope, self->queue, left, DP_TYPES(TF_INT64)).operation;
+}
+
 static TF_Operation *enqueue_tokens(sync_build *self, dp_scope *scope, int count) {
   TF_Output step = dp_identity(scope, self->model->global_step->reference);
   TF_Output tokens = dp_fill(scope, dp_const_vector(scope, DP_INTS(count)), step);
@@ -98,7 +105,8 @@ static void make_chief(sync_build *self, dp_optimizer optimizer, int count, doub
   dp_scope *scope = dp_scope_named(dp_train_on(model, model->global_step->device), "sync");
   int each = self->replicas > self->workers ? self->replicas : self->workers;
   sync->chief_update = enqueue_tokens(self, dp_scope_after(scope, &update, 1), each);
-  dp_scope *reset = dp_scope_after(scope, self->resets, count);
+  self->resets[count] = drain(self, scope);
+  dp_scope *reset = dp_scope_after(scope, self->resets, count + 1);
   sync->chief_prepare = self->replicas > self->workers
                             ? enqueue_tokens(self, reset, self->replicas - self->workers)
                             : dp_no_op(reset);

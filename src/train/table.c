@@ -8,6 +8,7 @@
 
 struct dp_table {
   dp_model *model;
+  int64_t rows;
   int parts;
   train_variable *variables[]; /* by part */
 };
@@ -32,6 +33,7 @@ dp_table *dp_model_table(dp_model *model, const char *name, int64_t rows, int64_
   size_t count = parts > 0 ? (size_t)parts : 0;
   dp_table *table = dp_calloc(1, sizeof(dp_table) + count * sizeof(train_variable *));
   table->model = model;
+  table->rows = rows;
   table->parts = parts;
   DP_ARRAY_PUSH(&model->tables, table);
   int64_t first = 0;
@@ -58,20 +60,34 @@ static TF_Output gather(dp_table *table, int part, TF_Output rows) {
   return dp_gather_v2(there, variable->value, rows, dp_const_int32(there, 0));
 }
 
+/* Which part each row is in, and the first row of that part. Of q + 1 rows have the first `extra`
+ * parts, the others q. A row that there is not lands in no part, or behind the last one's end, and
+ * is refused there. */
+static TF_Output part_of(dp_table *table, dp_scope *scope, TF_Output rows, TF_Output *first_out) {
+  TF_DataType dtype = TF_OperationOutputType(rows);
+  int64_t each = table->rows / table->parts, extra = table->rows % table->parts;
+  TF_Output among_long =
+      dp_floor_div(scope, rows, dp_const_number(scope, dtype, (double)(each + 1)));
+  TF_Output past = dp_sub(scope, rows, dp_const_number(scope, dtype, (double)extra));
+  TF_Output among_short = dp_floor_div(scope, past, dp_const_number(scope, dtype, (double)each));
+  TF_Output part = dp_maximum(scope, among_long, among_short);
+  TF_Output short_before = dp_minimum(scope, part, dp_const_number(scope, dtype, (double)extra));
+  TF_Output before = dp_mul(scope, part, dp_const_number(scope, dtype, (double)each));
+  *first_out = dp_add_v2(scope, before, short_before);
+  return dp_cast(scope, part, TF_INT32);
+}
+
 TF_Output dp_table_lookup(dp_table *table, TF_Output ids) {
   dp_scope *scope = dp_scope_named(table->model->worker, "lookup");
   if (!dp_scope_ok(scope))
     return (TF_Output){0};
   if (table->parts == 1)
     return gather(table, 0, ids);
-  TF_DataType dtype = TF_OperationOutputType(ids);
   TF_Output flat = dp_reshape(scope, ids, dp_const_vector(scope, DP_INTS(-1)));
-  TF_Output parts = dp_const_number(scope, dtype, table->parts);
-  TF_Output part = dp_cast(scope, dp_floor_mod(scope, flat, parts), TF_INT32);
+  TF_Output first, part = part_of(table, scope, flat, &first);
   TF_Output zero = dp_const_int32(scope, 0), one = dp_const_int32(scope, 1);
   TF_Output positions = dp_range(scope, zero, dp_size(scope, flat), one);
-  dp_output_list rows =
-      dp_dynamic_partition(scope, dp_floor_div(scope, flat, parts), part, table->parts);
+  dp_output_list rows = dp_dynamic_partition(scope, dp_sub(scope, flat, first), part, table->parts);
   dp_output_list where = dp_dynamic_partition(scope, positions, part, table->parts);
   TF_Output *gathered = DP_NEW_ARRAY(TF_Output, table->parts);
   TF_Output *order = DP_NEW_ARRAY(TF_Output, table->parts);

@@ -89,6 +89,13 @@ class LaunchTest(unittest.TestCase):
         for file in self.folder.iterdir():
             self.assertFalse(alive(file.read_text().strip()), file.name)
 
+    def test_servers_that_never_end(self):
+        began = time.monotonic()
+        result = launch("--workers", "2", "--grace", "300s",
+                        script="[ $job = ps ] && exec sleep 300; exit 0")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertLess(time.monotonic() - began, 100)
+
     def test_others_may_finish(self):
         result = launch("--ps", "0", "--workers", "2", script=f'''
             [ $index = 0 ] && {{ touch {self.folder}/ended; exit; }}

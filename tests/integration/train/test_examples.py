@@ -5,39 +5,20 @@ usage: test_examples.py EXAMPLES_FOLDER
 
 import os
 import pathlib
-import re
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 import unittest
 
-EXAMPLES = pathlib.Path(sys.argv.pop() if len(sys.argv) > 1 else "build/examples")
-COMMAND = os.environ.get("DOWNPOUR", "build/downpour")
+from killing import COMMAND, EXAMPLES, LIMIT, run_and_kill
+
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-LIMIT = 150
 
 
 def launch(*command, ps=1, workers=2, options=()):
     return subprocess.run([COMMAND, "launch", "--ps", str(ps), "--workers", str(workers), *options,
                            "--", *map(str, command)],
                           capture_output=True, text=True, timeout=LIMIT, check=False)
-
-
-def task_of(pid):
-    """Which task a process is, by its TF_CONFIG: "ps 0"; None if it is none."""
-    try:
-        environment = pathlib.Path(f"/proc/{pid}/environ").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    match = re.search(r'"type": "(\w+)", "index": (\d+)', environment)
-    return match and " ".join(match.groups())
-
-
-def children(pid):
-    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
 
 
 class ExampleTest(unittest.TestCase):
@@ -93,42 +74,17 @@ class ExampleTest(unittest.TestCase):
                        "600", ps=2)
         self.check(words, r"worker 0 \| tests:( \w+){5}\n")
 
-    def kill_one(self, victim, *arguments):
-        """Kills a task with steps done; the job must end well all the same."""
-        process = subprocess.Popen([COMMAND, "launch", "--ps", "1", "--workers", "2", "--restart",
-                                    "--", EXAMPLES / "linreg", "--dir", self.folder, *arguments],
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        guard = threading.Timer(LIMIT, process.kill)
-        guard.start()
-        lines = []
-        try:
-            for line in process.stdout:
-                lines.append(line)
-                if victim and re.search(r"step [3-9]\d\d: ", line):
-                    for pid in children(process.pid):
-                        if task_of(pid) == victim:
-                            os.kill(int(pid), signal.SIGKILL)
-                    self.assertIn("step", line)
-                    killed, victim = victim, None
-            code = process.wait(timeout=30)
-        finally:
-            guard.cancel()
-            process.kill()
-            process.wait()
-            process.stdout.close()
-        output = "".join(lines)
-        self.assertEqual(code, 0, output)
-        self.assertIn(f"{killed} was ended by a signal (Killed); starting it again", output)
-        self.assertRegex(output, r"worker 0 \| W = 0\.100, b = 0\.300 after")
-
-    def test_killed_worker(self):
-        self.kill_one("worker 1", "--steps", "6000")
+    def test_make_run(self):
+        result = subprocess.run([SOURCE / "tools" / "run-mnist", EXAMPLES.parent],
+                                capture_output=True, text=True, timeout=LIMIT, check=False,
+                                env={**os.environ, "STEPS": "20"})
+        self.check(result, r"worker 0 \| test accuracy \d+\.\d+ % after 2\d steps\n")
+        self.assertRegex(result.stdout, r"progress \| step 20 of 20  100 %.*accuracy.*staleness")
+        self.assertIn("What to type next", result.stdout)
+        self.assertTrue((EXAMPLES.parent / "run" / "mnist" / "checkpoint").exists())
 
     def test_killed_server(self):
-        self.kill_one("ps 0", "--steps", "6000")
-
-    def test_killed_chief(self):
-        self.kill_one("worker 0", "--steps", "6000")
+        run_and_kill("ps 0", self.folder, "--steps", "6000")
 
     def test_mistakes(self):
         for arguments, code, expected in [

@@ -182,7 +182,7 @@ static void test_records(void **state) {
   dp_record_writer *writer;
   assert_null(dp_file_open(path, DP_FILE_CREATE, &file));
   assert_null(dp_record_writer_create(file, DP_COMPRESSION_NONE, &writer));
-  assert_null(dp_record_writer_add(writer, "one", 3));
+  assert_null(dp_record_writer_add(writer, "one that is longer than a small string", 38));
   assert_null(dp_record_writer_add(writer, "", 0));
   assert_null(dp_record_writer_finish(writer));
   assert_null(dp_file_close(file));
@@ -192,8 +192,8 @@ static void test_records(void **state) {
   TF_Tensor *x, *y;
   dp_examples_batch(examples, 2, &x, &y);
   const TF_TString *strings = TF_TensorData(x);
-  assert_int_equal(TF_StringGetSize(&strings[0]), 3);
-  assert_memory_equal(TF_StringGetDataPointer(&strings[0]), "one", 3);
+  assert_int_equal(TF_StringGetSize(&strings[0]), 38);
+  assert_memory_equal(TF_StringGetDataPointer(&strings[0]), "one that is", 11);
   assert_int_equal(TF_StringGetSize(&strings[1]), 0);
   TF_DeleteTensor(x);
   TF_DeleteTensor(y);

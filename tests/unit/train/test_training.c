@@ -68,6 +68,38 @@ static void test_checkpoints(void **state) {
   assert_int_equal(count_files("*temp*"), 0);
 }
 
+/* A table written in three parts is read in two, in one, in four. */
+static void test_table_in_other_parts(void **state) {
+  static const int parts[] = {3, 2, 1, 4};
+  float first[14];
+  for (int round = 0; round < 4; round++) {
+    dp_model *model = dp_model_create(NULL);
+    dp_scope *scope = dp_model_scope(model);
+    dp_table *table = dp_model_table(model, "rows", 7, 2, parts[round], dp_init_uniform(-1, 1));
+    TF_Output ids = dp_const_int64s(scope, DP_SHAPE(7), (int64_t[]){0, 1, 2, 3, 4, 5, 6});
+    TF_Output all = dp_table_lookup(table, ids);
+    dp_training *training = dp_training_start(model, .checkpoint_dir = folder);
+    assert_string_equal(dp_training_message(training), "");
+    assert_true(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS(all)));
+    const float *rows = TF_TensorData(dp_training_tensor(training, 0));
+    if (round == 0)
+      memcpy(first, rows, sizeof(first));
+    assert_memory_equal(first, rows, sizeof(first));
+    assert_int_equal(dp_training_end(training), 0);
+    dp_model_destroy(model);
+  }
+}
+
+static void test_row_that_there_is_not(void **state) {
+  dp_model *model = dp_model_create(NULL);
+  dp_table *table = dp_model_table(model, "rows", 7, 2, 3, dp_init_constant(0));
+  TF_Output row = dp_table_lookup(table, dp_const_int32(dp_model_scope(model), 7));
+  dp_training *training = dp_training_start(model);
+  assert_false(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS(row)));
+  assert_int_equal(dp_training_end(training), 1);
+  dp_model_destroy(model);
+}
+
 /* Nothing to do: the checkpoint is at the last step already. */
 static void test_finished_already(void **state) {
   for (int round = 0; round < 2; round++) {
@@ -256,6 +288,8 @@ static void test_bad_config(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_checkpoints, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_table_in_other_parts, make_folder, remove_folder),
+      cmocka_unit_test(test_row_that_there_is_not),
       cmocka_unit_test_setup_teardown(test_finished_already, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_bad_checkpoint_state, make_folder, remove_folder),
       cmocka_unit_test(test_hooks),
