@@ -228,9 +228,11 @@ typedef struct step_call {
   void *arg;
 } step_call;
 
-/* Consumes `status`. */
+/* Consumes `status` and the tensors of the response that the caller leaves there. */
 static void finish_step_call(step_call *call, dp_status *status, dp_run_step_response *response) {
   call->done(call->arg, status, response);
+  for (size_t i = 0; response && i < response->tensor_count; i++)
+    dp_tensor_deinit(&response->tensors[i].tensor);
   for (size_t i = 0; i < call->feed_count; i++)
     dp_tensor_deinit(&call->feeds[i].tensor);
   dp_master_plan_release(call->plan);
@@ -251,10 +253,8 @@ static void step_done(void *arg, dp_status *status, step_result *result) {
                                    .metadata = result->metadata};
   response.tensors = DP_ARENA_ARRAY(call->arena, dp_named_tensor, result->fetch_count + 1);
   for (size_t i = 0; i < result->fetch_count; i++)
-    response.tensors[i] = (dp_named_tensor){names[i], result->fetches[i]};
+    response.tensors[i] = (dp_named_tensor){names[i], dp_tensor_take(&result->fetches[i])};
   finish_step_call(call, NULL, &response);
-  for (size_t i = 0; i < result->fetch_count; i++)
-    result->fetches[i] = (dp_tensor){0};
 }
 
 static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
