@@ -3,7 +3,7 @@
 #include "kernels/families_internal.h"
 
 #include <string.h>
-#include "kernels/loops_activation_internal.h"
+#include "kernels/elementwise_internal.h"
 #include "kernels/support_internal.h"
 
 typedef struct activation_state {
@@ -33,6 +33,22 @@ static bool is_named(const char *op, const char *name, bool *is_gradient_out) {
     return false;
   *is_gradient_out = strcmp(op + length, "Grad") == 0;
   return op[length] == '\0' || *is_gradient_out;
+}
+
+bool dp_activation_find_loop(const char *op, dp_dtype dtype, dp_elementwise_loop *loop_out) {
+  const dp_activation_loops *loops = dp_activation_table();
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    bool is_gradient;
+    if (!is_named(op, names[i].op, &is_gradient))
+      continue;
+    *loop_out = (dp_elementwise_loop){
+        .activation = is_gradient ? NULL : loops->fn[names[i].loop][dtype],
+        .activation_grad = is_gradient ? loops->grad[names[i].loop][dtype] : NULL,
+        .is_gradient = is_gradient,
+        .cost = names[i].cost * (int64_t)dp_dtype_size(dtype) / 4 + 1};
+    return true;
+  }
+  return false;
 }
 
 static dp_status *activation_create(const dp_kernel_setup *setup, void *memory) {

@@ -8,9 +8,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include "kernels/broadcast_internal.h"
-#include "kernels/loops_binary_internal.h"
-#include "kernels/loops_unary_internal.h"
+#include "kernels/elementwise_internal.h"
 #include "kernels/special_internal.h"
 #include "kernels/support_internal.h"
 
@@ -251,6 +249,23 @@ static dp_status *compute_flat(dp_op_context *context, binary_work *work, const 
   return work->failed ? loop_error(context) : NULL;
 }
 
+/* A result that has elements. */
+static void run_plan(dp_op_context *context, binary_work *work, const dp_broadcast *plan) {
+  dp_broadcast_span span = dp_broadcast_span_of(plan);
+  work->span = (dp_binary_span){span.inner,           span.outer,           span.inner_stride[0],
+                                span.inner_stride[1], span.outer_stride[0], span.outer_stride[1]};
+  char tile[TILE_BYTES];
+  if (plan->rank > 2)
+    work->plan = plan;
+  else
+    lengthen_rows(work, tile);
+  int64_t rows = plan->shape.elements / work->span.inner, cost = work->state->cost;
+  if (rows == 1)
+    dp_kernel_for(context, work->span.inner, cost, run_elements, work);
+  else
+    dp_op_for(context, rows, work->span.inner * cost / 1000 + 5, run_rows, work);
+}
+
 static dp_status *compute_broadcast(dp_op_context *context, binary_work *work, const dp_tensor *a,
                                     const dp_tensor *b) {
   dp_broadcast plan;
@@ -260,24 +275,10 @@ static dp_status *compute_broadcast(dp_op_context *context, binary_work *work, c
     return work->state->is_swapped ? shape_error(b, a) : shape_error(a, b);
   }
   DP_RETURN_IF_ERROR(allocate(context, &plan.shape, work));
-  if (plan.shape.elements == 0)
-    return NULL;
-  dp_broadcast_span span = dp_broadcast_span_of(&plan);
-  work->span = (dp_binary_span){span.inner,           span.outer,           span.inner_stride[0],
-                                span.inner_stride[1], span.outer_stride[0], span.outer_stride[1]};
-  char tile[TILE_BYTES];
-  if (plan.rank > 2)
-    work->plan = &plan;
-  else
-    lengthen_rows(work, tile);
-  int64_t rows = plan.shape.elements / work->span.inner, cost = work->state->cost;
-  if (rows == 1)
-    dp_kernel_for(context, work->span.inner, cost, run_elements, work);
-  else
-    dp_op_for(context, rows, work->span.inner * cost / 1000 + 5, run_rows, work);
+  if (plan.shape.elements > 0)
+    run_plan(context, work, &plan);
   return work->failed ? loop_error(context) : NULL;
 }
-
 static dp_status *binary_compute(dp_op_context *context, void *memory) {
   const binary_state *state = memory;
   const dp_tensor *a = dp_op_input(context, state->is_swapped);
@@ -295,6 +296,28 @@ static dp_status *binary_compute(dp_op_context *context, void *memory) {
   if (a->shape.rank == 0)
     return compute_flat(context, &work, &b->shape, false, true);
   return compute_broadcast(context, &work, a, b);
+}
+
+/* ---- For fused nodes ---- */
+bool dp_binary_find_loop(const char *op, dp_dtype dtype, dp_elementwise_loop *loop_out) {
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    dp_binary_fn fn = dp_binary_table()->fn[names[i].loop][dtype];
+    if (!fn || names[i].is_swapped || strcmp(op, names[i].op) != 0)
+      continue;
+    int64_t cost = costs[names[i].loop] * (int64_t)dp_dtype_size(dtype) / 4 + 1;
+    *loop_out =
+        (dp_elementwise_loop){.binary = fn, .is_gradient = names[i].is_gradient, .cost = cost};
+    return true;
+  }
+  return false;
+}
+
+void dp_binary_run_broadcast(dp_op_context *context, const dp_elementwise_loop *loop,
+                             dp_dtype dtype, const dp_broadcast *plan, const void *a, const void *b,
+                             void *to) {
+  binary_state state = {.fn = loop->binary, .from = dtype, .to = dtype, .cost = loop->cost};
+  binary_work work = {.state = &state, .a = a, .b = b, .to = to};
+  run_plan(context, &work, plan);
 }
 
 #define BINARY(name, set)                                                                          \

@@ -2,7 +2,9 @@
  * the input's memory when nobody else wants it and splits large arrays over the pool. Half and
  * bfloat16 are widened to float in blocks on the stack. */
 #include "kernels/families_internal.h"
-#include "kernels/loops_unary_internal.h"
+
+#include <string.h>
+#include "kernels/elementwise_internal.h"
 #include "kernels/special_internal.h"
 #include "kernels/support_internal.h"
 
@@ -28,6 +30,18 @@ static const int64_t costs[DP_UNARY_COUNT] = {
     DP_UNARY_OPS(COST)
 #undef COST
 };
+
+bool dp_unary_find_loop(const char *op, dp_dtype dtype, dp_elementwise_loop *loop_out) {
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    dp_unary_fn fn = dp_unary_table()->fn[names[i].loop][dtype];
+    if (!fn || strcmp(op, names[i].op) != 0)
+      continue;
+    int64_t cost = costs[names[i].loop] * (int64_t)dp_dtype_size(dtype) / 4 + 1;
+    *loop_out = (dp_elementwise_loop){.unary = fn, .cost = cost};
+    return true;
+  }
+  return false;
+}
 
 static dp_status *unary_create(const dp_kernel_setup *setup, void *memory) {
   unary_state *state = memory;

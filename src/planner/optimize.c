@@ -114,6 +114,7 @@ static const optimize_pass general_passes[] = {
 };
 static const optimize_pass local_passes[] = {
     {"fusing", wants_remapping, dp_optimize_fuse},
+    {"fusing element-wise ops", wants_remapping, dp_optimize_elementwise},
 };
 
 static optimize_switches read_switches(const Tensorflow__GraphOptions *options) {

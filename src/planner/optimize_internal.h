@@ -27,6 +27,7 @@ DP_MUST_USE dp_status *dp_optimize_dependencies(dp_optimizer *o); /* optimize_de
 DP_MUST_USE dp_status *dp_optimize_replicate(dp_optimizer *o);    /* optimize_replicate.c */
 DP_MUST_USE dp_status *dp_optimize_group(dp_optimizer *o);        /* optimize_group.c */
 DP_MUST_USE dp_status *dp_optimize_fuse(dp_optimizer *o);         /* optimize_fuse.c */
+DP_MUST_USE dp_status *dp_optimize_elementwise(dp_optimizer *o);  /* optimize_elementwise.c */
 
 /* ---- What nodes are ---- */
 static inline bool optimizer_is_end(const dp_optimizer *o, const dp_node *node) {
