@@ -71,14 +71,33 @@ def thousand_nodes():
     return tf.add_n(y), {x: 1.0}, 50
 
 
-def fed_megabyte():
-    x = tf1.placeholder(tf.float32, [1 << 18])
-    return tf.reduce_sum(x), {x: np.ones(1 << 18, np.float32)}, 50
+def fed(mebibytes, repeats):
+    """Large arrays to the server; what comes back is one number."""
+    def case():
+        x = tf1.placeholder(tf.float32, [mebibytes << 18])
+        return tf.reduce_sum(x), {x: np.ones(mebibytes << 18, np.float32)}, repeats
+    case.__name__ = f"fed_{mebibytes}_MiB"
+    return case
 
 
-def fetched_8_megabytes():
-    x = tf1.placeholder(tf.float32, [])
-    return tf.fill([2 << 20], x), {x: 1.0}, 10
+def fetched(mebibytes, repeats):
+    """Large arrays from the server."""
+    def case():
+        x = tf1.placeholder(tf.float32, [])
+        return tf.fill([mebibytes << 18], x), {x: 1.0}, repeats
+    case.__name__ = f"fetched_{mebibytes}_MiB"
+    return case
+
+
+def chain_of_elements(count, repeats):
+    """Element-wise ops one behind the other, on a variable."""
+    def case():
+        v = tf1.get_variable("v", [count], initializer=tf1.random_uniform_initializer(),
+                             use_resource=True)
+        x = v.read_value()
+        return tf.reduce_sum(tf.nn.relu(tf.maximum(x * 1.01 + 0.5, x) - x)).op, {}, repeats
+    case.__name__ = f"5_ops_on_{count}"
+    return case
 
 
 def while_of_1000():
@@ -102,7 +121,9 @@ def perceptron_step():
     return train, feeds, 50
 
 
-CASES = [empty_step, ten_scalars, thousand_nodes, fed_megabyte, fetched_8_megabytes, while_of_1000,
+CASES = [empty_step, ten_scalars, thousand_nodes, fed(1, 50), fetched(1, 50), fed(8, 10),
+         fetched(8, 10), fed(100, 1), fetched(100, 1), chain_of_elements(1000, 100),
+         chain_of_elements(1 << 20, 20), chain_of_elements(1 << 22, 5), while_of_1000,
          perceptron_step]
 
 
