@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include "kernels/families_internal.h"
 #include "kernels/tensor_list_internal.h"
+#include "kernels/tensor_variant_internal.h"
 
 #define FAMILY_ADDRESS(name) &dp_kernel_family_##name,
 static const dp_kernel_family *const families[] = {DP_KERNEL_FAMILIES(FAMILY_ADDRESS) NULL};
@@ -15,6 +16,7 @@ static void register_all(void) {
   for (size_t i = 0; families[i]; ++i)
     dp_kernel_register(families[i]->rows, families[i]->count);
   dp_variant_register(&dp_list_ops);
+  dp_variant_register(&dp_tensor_variant_ops);
 }
 
 void dp_kernels_register(void) {

@@ -21,6 +21,9 @@ dp_view dp_string_trim(dp_view text); /* white space of ASCII at both ends */
  * uint64, float, double); `number_out` points to one. */
 bool dp_string_to_number(dp_view text, dp_dtype dtype, void *number_out);
 
+/* TensorFlow's keyed hash of strings: SipHash-2-4. */
+uint64_t dp_string_strong_hash(const uint64_t key[2], dp_view text);
+
 /* ---- UTF-8 ---- */
 static inline bool dp_utf8_is_trail(char byte) {
   return (signed char)byte < -0x40;

@@ -254,7 +254,7 @@ static void sip_rounds(uint64_t v[4], int count) {
   }
 }
 
-static uint64_t sip_hash(const uint64_t key[2], dp_view text) {
+uint64_t dp_string_strong_hash(const uint64_t key[2], dp_view text) {
   uint64_t v[4] = {key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL,
                    key[0] ^ 0x6c7967656e657261ULL, key[1] ^ 0x7465646279746573ULL};
   size_t whole = text.length / 8 * 8;
@@ -287,7 +287,7 @@ static uint64_t fast_hash(const hash_state *state, dp_view text) {
 }
 
 static uint64_t strong_hash(const hash_state *state, dp_view text) {
-  return sip_hash(state->key, text);
+  return dp_string_strong_hash(state->key, text);
 }
 
 typedef struct hash_work {

@@ -1,8 +1,7 @@
 """Cases of the ops on sparse tensors in coordinates."""
 import numpy as np
-import tensorflow as tf
 
-from runner import Case, bfloat16
+from runner import Case
 from cases_math import C, F, I, REAL, SIGNED, values
 
 CASES = []
