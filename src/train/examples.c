@@ -20,7 +20,8 @@ void dp_examples_destroy(dp_examples *examples) {
   for (int64_t i = 0; examples->strings && i < examples->count; i++)
     dp_text_deinit(&examples->strings[i]);
   dp_free(examples->strings);
-  dp_free(examples->x);
+  dp_free(examples->numbers);
+  dp_free(examples->bytes);
   dp_free(examples->y);
   dp_free(examples->order);
   dp_free(examples);
@@ -71,12 +72,17 @@ static int64_t next_example(dp_examples *examples) {
 }
 
 static void copy_example(const dp_examples *examples, int64_t from, void *x, int64_t to) {
+  float *numbers = (float *)x + to * examples->row;
   if (examples->strings) {
     TF_TString *string = (TF_TString *)x + to;
     TF_StringInit(string);
     TF_StringCopy(string, dp_text_string(&examples->strings[from]), examples->strings[from].length);
+  } else if (examples->bytes) {
+    const uint8_t *bytes = examples->bytes + from * examples->row;
+    for (int64_t i = 0; i < examples->row; i++)
+      numbers[i] = (float)bytes[i] / 255.0f;
   } else {
-    memcpy((float *)x + to * examples->row, examples->x + from * examples->row,
+    memcpy(numbers, examples->numbers + from * examples->row,
            (size_t)examples->row * sizeof(float));
   }
 }

@@ -68,14 +68,13 @@ static dp_status *join_idx(dp_examples *examples, const char *images_path, const
   examples->dim_count = images->dim_count - 1;
   memcpy(examples->dims, images->dims + 1, (size_t)examples->dim_count * sizeof(int64_t));
   examples->row = images->dims[0] ? images->elements / images->dims[0] : 0;
-  examples->x = dp_try_malloc((size_t)images->elements * sizeof(float) + 1);
   examples->y = dp_try_malloc((size_t)labels->elements * sizeof(int32_t) + 1);
-  if (!examples->x || !examples->y)
+  if (!examples->y)
     return dp_status_out_of_memory();
-  for (int64_t i = 0; i < images->elements; i++)
-    examples->x[i] = (float)images->bytes[i] / 255.0f;
   for (int64_t i = 0; i < labels->elements; i++)
     ((int32_t *)examples->y)[i] = labels->bytes[i];
+  examples->bytes = images->bytes;
+  images->bytes = NULL;
   examples->count = images->dims[0];
   return NULL;
 }
@@ -101,13 +100,13 @@ static dp_status *read_cifar(const char *path, dp_examples *examples, int64_t *c
          got == sizeof(record)) {
     if (examples->count == *capacity) {
       *capacity = *capacity ? 2 * *capacity : 10000;
-      examples->x = dp_realloc(examples->x, (size_t)*capacity * CIFAR_ROW * sizeof(float));
+      examples->bytes = dp_realloc(examples->bytes, (size_t)*capacity * CIFAR_ROW);
       examples->y = dp_realloc(examples->y, (size_t)*capacity * sizeof(int32_t));
     }
-    float *x = examples->x + examples->count * CIFAR_ROW;
+    uint8_t *x = examples->bytes + examples->count * CIFAR_ROW;
     for (int at = 0; at < CIFAR_SIDE * CIFAR_SIDE; at++)
       for (int color = 0; color < 3; color++)
-        x[at * 3 + color] = (float)record[1 + color * CIFAR_SIDE * CIFAR_SIDE + at] / 255.0f;
+        x[at * 3 + color] = record[1 + color * CIFAR_SIDE * CIFAR_SIDE + at];
     ((int32_t *)examples->y)[examples->count++] = record[0];
   }
   dp_input_stream_close(stream);

@@ -12,10 +12,12 @@ struct dp_examples {
   int64_t dims[EXAMPLE_DIMS]; /* of one x */
   int dim_count;
   int64_t row; /* elements of one x */
-  float *x;
-  dp_text *strings; /* instead, for strings */
-  void *y;          /* 4 bytes each */
-  uint64_t seed;    /* 0: in order */
+  /* x, one of these: */
+  float *numbers;
+  uint8_t *bytes; /* 0 to 255, which stand for 0 to 1: a quarter of the room */
+  dp_text *strings;
+  void *y;       /* 4 bytes each */
+  uint64_t seed; /* 0: in order */
   int64_t *order, at;
 };
 

@@ -39,10 +39,11 @@ static void keep_line(csv_reader *self) {
   dp_examples *examples = self->examples;
   if (examples->count == self->capacity) {
     self->capacity = self->capacity ? 2 * self->capacity : 1024;
-    examples->x = dp_realloc(examples->x, (size_t)(self->capacity * examples->row) * sizeof(float));
+    examples->numbers =
+        dp_realloc(examples->numbers, (size_t)(self->capacity * examples->row) * sizeof(float));
     examples->y = dp_realloc(examples->y, (size_t)self->capacity * sizeof(float));
   }
-  memcpy(examples->x + examples->count * examples->row, self->numbers.items,
+  memcpy(examples->numbers + examples->count * examples->row, self->numbers.items,
          (size_t)examples->row * sizeof(float));
   ((float *)examples->y)[examples->count++] = self->numbers.items[examples->row];
 }

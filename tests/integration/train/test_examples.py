@@ -72,7 +72,7 @@ class ExampleTest(unittest.TestCase):
         self.check(lstm, r"worker 0 \| test accuracy [3-9]\d\.\d+ % after 60 steps")
         words = launch(EXAMPLES / "word2vec", "--data", SOURCE / "CONTRIBUTING.md", "--steps",
                        "600", ps=2)
-        self.check(words, r"worker 0 \| tests:( \w+){5}\n")
+        self.check(words, r"worker 0 \| \w+:( \w+){5}\n")
 
     def test_make_run(self):
         result = subprocess.run([SOURCE / "tools" / "run-mnist", EXAMPLES.parent],

@@ -227,6 +227,28 @@ static void test_sync_alone(void **state) {
   }
 }
 
+/* An update needs two gradients, and one worker gives both: every second run is an update. */
+static void test_sync_of_more_replicas(void **state) {
+  TF_Output w;
+  TF_Operation *set;
+  dp_model *model = make_model(&w, &set);
+  dp_variable_gradient gradient = make_gradient(model, false);
+  dp_model_apply(model, dp_sgd(0.1), &gradient, 1,
+                 (dp_model_minimize_options){.sync = true, .replicas = 2});
+  dp_training *training = dp_training_start(model);
+  assert_true(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS((TF_Output){set, 0})));
+  const int steps[] = {0, 1, 1, 2};
+  for (int i = 0; i < 4; i++) {
+    assert_true(dp_training_run(training, DP_FEEDS(), DP_OUTPUTS()));
+    assert_int_equal(dp_training_step(training), steps[i]);
+  }
+  assert_true(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS(w)));
+  const float expected[] = {.98f, 2.04f, 2.94f, 3.92f, 5.1f, 5.88f};
+  check_floats(dp_training_tensor(training, 0), expected, 6);
+  assert_int_equal(dp_training_end(training), 0);
+  dp_model_destroy(model);
+}
+
 static void test_mistakes(void **state) {
   dp_model *model = dp_model_create(NULL);
   dp_model_variable(model, "w", DP_SHAPE(2), dp_init_constant(1));
@@ -248,9 +270,13 @@ static void test_mistakes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_optimizers),     cmocka_unit_test(test_schedules),
-      cmocka_unit_test(test_moving_average), cmocka_unit_test(test_clipping),
-      cmocka_unit_test(test_table),          cmocka_unit_test(test_sync_alone),
+      cmocka_unit_test(test_optimizers),
+      cmocka_unit_test(test_schedules),
+      cmocka_unit_test(test_moving_average),
+      cmocka_unit_test(test_clipping),
+      cmocka_unit_test(test_table),
+      cmocka_unit_test(test_sync_alone),
+      cmocka_unit_test(test_sync_of_more_replicas),
       cmocka_unit_test(test_mistakes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
