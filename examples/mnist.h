@@ -35,16 +35,18 @@ static inline void mnist_train(dp_training *training, dp_examples *examples, lon
   }
 }
 
-/* Over all examples, a thousand at a time. */
+/* Over all examples, a thousand at a time; below 0 after an error. */
 static inline double mnist_test(dp_training *training, dp_examples *examples, TF_Output x,
                                 TF_Output y, TF_Output accuracy) {
   double sum = 0;
   long count = dp_examples_count(examples) / 1000;
-  for (long i = 0; i < count; i++) {
+  for (long i = 0; i < count && sum >= 0; i++) {
     TF_Tensor *images, *labels;
     dp_examples_batch(examples, 1000, &images, &labels);
-    dp_training_fetch(training, DP_FEEDS({x, images}, {y, labels}), DP_OUTPUTS(accuracy));
-    sum += dp_training_number(training, 0);
+    if (dp_training_fetch(training, DP_FEEDS({x, images}, {y, labels}), DP_OUTPUTS(accuracy)))
+      sum += dp_training_number(training, 0);
+    else
+      sum = -1;
     TF_DeleteTensor(images);
     TF_DeleteTensor(labels);
   }
@@ -56,8 +58,9 @@ static inline void mnist_report(dp_training *training, const char *folder, TF_Ou
                                 TF_Output accuracy) {
   dp_examples *tests = mnist_load(folder, "t10k");
   double result = mnist_test(training, tests, x, y, accuracy);
-  printf("test accuracy %.2f %% after %lld steps\n", 100 * result,
-         (long long)dp_training_step(training));
+  if (result >= 0)
+    printf("test accuracy %.2f %% after %lld steps\n", 100 * result,
+           (long long)dp_training_step(training));
   dp_examples_destroy(tests);
 }
 

@@ -238,6 +238,17 @@ dp_training *dp_training_new(dp_model *model, dp_training_options options) {
   return self;
 }
 
+/* One line, though the message may have several. */
+static void print_error(const char *message) {
+  fputs("training failed: ", stderr);
+  for (const char *at = message; *at; at++)
+    if (*at == '\n')
+      fputc(' ', stderr);
+    else if (*at != '\t')
+      fputc(*at, stderr);
+  fputc('\n', stderr);
+}
+
 int dp_training_end(dp_training *training) {
   for (size_t i = 0; i < training->hooks.count && dp_train_ok(training) && training->session; i++)
     if (training->hooks.items[i].end)
@@ -245,7 +256,7 @@ int dp_training_end(dp_training *training) {
   dp_train_close_session(training, true);
   int code = dp_train_ok(training) ? 0 : 1;
   if (code != 0)
-    fprintf(stderr, "training failed: %s\n", TF_Message(training->status));
+    print_error(TF_Message(training->status));
   dp_train_hooks_destroy(training);
   dp_train_checkpoints_close(&training->checkpoints);
   forget_fetched(training);

@@ -86,6 +86,15 @@ class ExampleTest(unittest.TestCase):
     def test_killed_server(self):
         run_and_kill("ps 0", self.folder, "--steps", "6000")
 
+    def test_checkpoint_of_another_model(self):
+        first = launch(EXAMPLES / "linreg", "--dir", self.folder, "--steps", "10")
+        self.check(first, r"after 1\d steps")
+        second = launch(EXAMPLES / "mnist_softmax", "--data", SOURCE / "data" / "mnist", "--dir",
+                        self.folder)
+        self.assertEqual(second.returncode, 1, second)
+        failure, = [line for line in second.stderr.splitlines() if "failed" in line]
+        self.assertRegex(failure, r"worker 0 \| training failed: .*softmax/\w+ not found")
+
     def test_mistakes(self):
         for arguments, code, expected in [
             (["linreg", "--step", "3"], 2, "there is no option --step"),
