@@ -26,6 +26,18 @@ static bool is_receive(const dp_node *node) {
   return dp_node_is(node, "_Recv") || dp_node_is(node, "_HostRecv");
 }
 
+/* Whether an input is a reference, or a reading of one that has not been made yet. */
+static bool comes_from_reference(const dp_graph *graph, dp_input input) {
+  for (;;) {
+    const dp_node *source = dp_graph_node(graph, input.node);
+    if (dp_dtype_is_ref(source->output_types[input.output]))
+      return true;
+    if (!dp_node_is(source, "Identity"))
+      return false;
+    input = source->inputs[0];
+  }
+}
+
 static unsigned flags_of(const dp_graph *graph, const dp_node *node, const dp_kernel *kernel) {
   unsigned flags = 0;
   if (dp_node_is_merge(node))
@@ -43,11 +55,11 @@ static unsigned flags_of(const dp_graph *graph, const dp_node *node, const dp_ke
   if (kernel->compute_async || (kernel->flags & DP_KERNEL_BLOCKING))
     flags |= DP_ITEM_DETACHED;
   for (int32_t i = 0; i < node->input_count; ++i) {
-    const dp_node *source = dp_graph_node(graph, node->inputs[i].node);
-    if (dp_dtype_is_ref(source->output_types[node->inputs[i].output]) ||
-        dp_dtype_is_ref(node->input_types[i]))
+    if (comes_from_reference(graph, node->inputs[i]) || dp_dtype_is_ref(node->input_types[i]))
       flags |= DP_ITEM_REFERENCES;
   }
+  if ((flags & DP_ITEM_REFERENCES) && dp_node_is(node, "Identity"))
+    flags |= DP_ITEM_READS;
   return flags;
 }
 

@@ -42,6 +42,7 @@ typedef enum dp_item_flags {
   DP_ITEM_CONSTANT = 64,             /* an Enter whose value goes to all iterations */
   DP_ITEM_CHEAP = 128,               /* never measured, never shared */
   DP_ITEM_DETACHED = 256,            /* asynchronous or blocking: ends by dp_op_done */
+  DP_ITEM_READS = 512,               /* an Identity of a reference, which passes it on */
 } dp_item_flags;
 
 typedef struct dp_edge {

@@ -57,6 +57,10 @@ static dp_status *uninitialized(const dp_run *run, const dp_node *node, int32_t 
                           name, input.output);
 }
 
+/* A variable is read when the value is needed, not when the reading's Identity runs: TensorFlow's
+ * Identity shares the variable's memory, and programs rely on what that shows.
+ * SyncReplicasOptimizer makes its tokens from a reading of the global step that may run before the
+ * step is counted up. */
 static dp_status *resolve_reference(const dp_run *run, const dp_item *item, int32_t slot,
                                     dp_value *value) {
   bool wants_reference = dp_dtype_is_ref(item->node->input_types[slot]);
@@ -64,7 +68,7 @@ static dp_status *resolve_reference(const dp_run *run, const dp_item *item, int3
     return wants_reference && dp_value_is_set(value)
                ? DP_INVALID("%d-th input expects a ref type", slot)
                : NULL;
-  if (wants_reference) {
+  if (wants_reference || (item->flags & DP_ITEM_READS)) {
     if (!(item->flags & DP_ITEM_ALLOWS_UNINITIALIZED) &&
         !dp_variable_is_initialized(value->reference))
       return uninitialized(run, item->node, slot);
@@ -126,6 +130,8 @@ static dp_status *check_outputs(const dp_item *item, const dp_value *outputs) {
     int32_t type = value->reference ? (int32_t)value->reference->dtype + DP_REF_OFFSET
                                     : (int32_t)value->tensor.dtype;
     if (__builtin_expect(type == types[i], 1))
+      continue;
+    if (value->reference && (item->flags & DP_ITEM_READS))
       continue;
     if (!dp_value_is_set(value) && (item->flags & DP_ITEM_MAY_OMIT))
       continue;
