@@ -270,13 +270,6 @@ void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def, TF_St
   dp_arena_destroy(arena);
 }
 
-int TF_GraphNumFunctions(TF_Graph *graph) {
-  dp_arena *arena = dp_arena_create();
-  int count = (int)dp_library_export(graph->graph->library, arena)->n_function;
-  dp_arena_destroy(arena);
-  return count;
-}
-
 /* An older server refuses attributes it does not know and has the others' defaults itself. */
 static void drop_defaults(const dp_node *node, Tensorflow__NodeDef *message) {
   size_t kept = 0;

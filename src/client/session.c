@@ -54,8 +54,13 @@ void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_le
 
 /* ---- Life ---- */
 
+/* Sessions of this process: what TF_Reset of the local target resets. */
+static pthread_mutex_t local_lock = PTHREAD_MUTEX_INITIALIZER;
+static TF_Session *local_sessions;
+
 struct TF_Session {
-  TF_Graph *graph; /* retained */
+  TF_Session *next_local; /* guarded by local_lock */
+  TF_Graph *graph;        /* retained */
   client_link *link;
   dp_arena *arena;
   char *target;
@@ -81,7 +86,29 @@ static dp_status *open_link(const char *target, const Tensorflow__ConfigProto *c
                           target);
 }
 
+static bool is_local(const char *target) {
+  return !*target || strcmp(target, "local") == 0;
+}
+
+static void enlist(TF_Session *session) {
+  pthread_mutex_lock(&local_lock);
+  session->next_local = local_sessions;
+  local_sessions = session;
+  pthread_mutex_unlock(&local_lock);
+}
+
+static void delist(TF_Session *session) {
+  pthread_mutex_lock(&local_lock);
+  TF_Session **at = &local_sessions;
+  while (*at && *at != session)
+    at = &(*at)->next_local;
+  if (*at)
+    *at = session->next_local;
+  pthread_mutex_unlock(&local_lock);
+}
+
 static void destroy(TF_Session *session) {
+  delist(session);
   if (session->link)
     session->link->ops->destroy(session->link);
   dp_client_graph_release(session->graph);
@@ -104,6 +131,8 @@ TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Sta
   if (!result)
     result = open_link(opts->target, session->config, &session->link);
   dp_client_set_status(status, result);
+  if (!result && is_local(opts->target))
+    enlist(session);
   if (!result)
     return session;
   destroy(session);
@@ -203,6 +232,37 @@ void TF_DeleteSession(TF_Session *session, TF_Status *status) {
   /* A server that cannot be reached any more is no reason to keep the session. */
   dp_status_release(close_session(session));
   destroy(session);
+}
+
+/* ---- Resetting ---- */
+
+static dp_status *reset(client_link *link, const char **containers, int count) {
+  dp_arena *arena = dp_arena_create();
+  Tensorflow__ResetRequest request = TENSORFLOW__RESET_REQUEST__INIT;
+  request.container = (char **)containers;
+  request.n_container = (size_t)(count > 0 ? count : 0);
+  dp_status *status = link->ops->call(link, DP_MASTER_RESET, &request, DP_FOREVER, arena, NULL);
+  dp_arena_destroy(arena);
+  return status;
+}
+
+void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers,
+              TF_Status *status) {
+  dp_status *result = NULL;
+  if (is_local(opt->target)) {
+    pthread_mutex_lock(&local_lock);
+    for (TF_Session *at = local_sessions; at; at = at->next_local)
+      dp_status_update(&result, reset(at->link, containers, ncontainers));
+    pthread_mutex_unlock(&local_lock);
+  } else {
+    client_link *link = NULL;
+    result = open_link(opt->target, NULL, &link);
+    if (!result)
+      result = reset(link, containers, ncontainers);
+    if (link)
+      link->ops->destroy(link);
+  }
+  dp_client_set_status(status, result);
 }
 
 /* ---- Names ---- */

@@ -257,7 +257,6 @@ TF_CAPI_EXPORT extern void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name
                                             TF_Buffer *output_op_def, TF_Status *status);
 TF_CAPI_EXPORT extern void TF_GraphVersions(TF_Graph *graph, TF_Buffer *output_version_def,
                                             TF_Status *status);
-TF_CAPI_EXPORT extern int TF_GraphNumFunctions(TF_Graph *g);
 
 /* ---- Importing a GraphDef ---- */
 typedef struct TF_ImportGraphDefOptions TF_ImportGraphDefOptions;
@@ -359,12 +358,71 @@ TF_CAPI_EXPORT extern void TF_AddGradientsWithPrefix(TF_Graph *g, const char *pr
                                                      int ny, TF_Output *x, int nx, TF_Output *dx,
                                                      TF_Status *status, TF_Output *dy);
 
+/* ---- Functions ---- */
+typedef struct TF_Function TF_Function;
+typedef struct TF_FunctionOptions TF_FunctionOptions; /* there are none: always NULL */
+
+/* A function of a part of a graph: `opers` (num_opers -1: every operation but the sources of
+ * `inputs`) is its body, the values `inputs` its arguments, `outputs` its results. Names of results
+ * come from `output_names`, or from their operations when that is NULL. With
+ * `append_hash_to_fn_name` the name says what the function computes. The graph stays as it is. */
+TF_CAPI_EXPORT extern TF_Function *
+TF_GraphToFunction(const TF_Graph *fn_body, const char *fn_name,
+                   unsigned char append_hash_to_fn_name, int num_opers,
+                   const TF_Operation *const *opers, int ninputs, const TF_Output *inputs,
+                   int noutputs, const TF_Output *outputs, const char *const *output_names,
+                   const TF_FunctionOptions *opts, const char *description, TF_Status *status);
+/* The same, with operations that run even when no result needs them. */
+TF_CAPI_EXPORT extern TF_Function *TF_GraphToFunctionWithControlOutputs(
+    const TF_Graph *fn_body, const char *fn_name, unsigned char append_hash_to_fn_name,
+    int num_opers, const TF_Operation *const *opers, int ninputs, const TF_Output *inputs,
+    int noutputs, const TF_Output *outputs, const char *const *output_names, int ncontrol_outputs,
+    const TF_Operation *const *control_outputs, const char *const *control_output_names,
+    const TF_FunctionOptions *opts, const char *description, TF_Status *status);
+/* Lives as long as the function. */
+TF_CAPI_EXPORT extern const char *TF_FunctionName(TF_Function *func);
+TF_CAPI_EXPORT extern void TF_FunctionToFunctionDef(TF_Function *func, TF_Buffer *output_func_def,
+                                                    TF_Status *status);
+TF_CAPI_EXPORT extern TF_Function *TF_FunctionImportFunctionDef(const void *proto, size_t proto_len,
+                                                                TF_Status *status);
+TF_CAPI_EXPORT extern void TF_FunctionSetAttrValueProto(TF_Function *func, const char *attr_name,
+                                                        const void *proto, size_t proto_len,
+                                                        TF_Status *status);
+TF_CAPI_EXPORT extern void TF_FunctionGetAttrValueProto(TF_Function *func, const char *attr_name,
+                                                        TF_Buffer *output_attr_value,
+                                                        TF_Status *status);
+TF_CAPI_EXPORT extern void TF_DeleteFunction(TF_Function *func);
+/* Adds a copy of the function, and of `grad` (or NULL) as its gradient, to the graph, in which an
+ * operation of the function's name then calls it. One that is there already must be the same. */
+TF_CAPI_EXPORT extern void TF_GraphCopyFunction(TF_Graph *g, const TF_Function *func,
+                                                const TF_Function *grad, TF_Status *status);
+TF_CAPI_EXPORT extern int TF_GraphNumFunctions(TF_Graph *g);
+/* Returns how many were set; the caller deletes them. */
+TF_CAPI_EXPORT extern int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func,
+                                               TF_Status *status);
+
+/* The value of an output that depends on nothing but constants: 1 and the tensor, which the caller
+ * deletes. 0 and NULL when it does not, or (with an error) could not be computed. */
+TF_CAPI_EXPORT extern unsigned char TF_TryEvaluateConstant(TF_Graph *graph, TF_Output output,
+                                                           TF_Tensor **result, TF_Status *status);
+
 /* ---- Sessions ---- */
 typedef struct TF_Session TF_Session;
 
 /* Operations may be added to the graph later too: a run sends what is new first. */
 TF_CAPI_EXPORT extern TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts,
                                                 TF_Status *status);
+/* A session over the SavedModel in the folder `export_dir` that has exactly these tags: its graph
+ * is read into `graph` (which must be empty), its variables are restored, its initializer has run.
+ * `meta_graph_def` (or NULL) gets the serialized MetaGraphDef. */
+TF_CAPI_EXPORT extern TF_Session *
+TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_options, const TF_Buffer *run_options,
+                             const char *export_dir, const char *const *tags, int tags_len,
+                             TF_Graph *graph, TF_Buffer *meta_graph_def, TF_Status *status);
+/* Empties resource containers ("" is the default one; none at all means every one) of the target's
+ * sessions, and closes those. */
+TF_CAPI_EXPORT extern void TF_Reset(const TF_SessionOptions *opt, const char **containers,
+                                    int ncontainers, TF_Status *status);
 /* Steps that run are cancelled; later ones are refused. */
 TF_CAPI_EXPORT extern void TF_CloseSession(TF_Session *session, TF_Status *status);
 /* Nothing may use the session any more. */

@@ -260,6 +260,34 @@ static void test_threads(void **state) {
   TF_DeleteGraph(graph);
 }
 
+/* The sessions of the process lose their variables and end; new ones are not concerned. */
+static void test_reset(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Output x = placeholder(graph, "x");
+  TF_Output sum = binary(graph, "AddV2", "sum", x, constant(graph, "two", 2));
+  TF_Session *session = open_session(graph);
+  assert_true(run(session, x, 3, sum) == 5);
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  TF_Reset(options, NULL, 0, status);
+  expect_ok(status);
+  TF_Tensor *fed = float_tensor(1), *fetched = NULL;
+  TF_SessionRun(session, NULL, &x, &fed, 1, &sum, &fetched, 1, NULL, 0, NULL, status);
+  assert_int_not_equal(TF_GetCode(status), TF_OK);
+  assert_null(fetched);
+  TF_DeleteTensor(fed);
+  TF_Session *other = open_session(graph);
+  assert_true(run(other, x, 4, sum) == 6);
+  close_session(other);
+  TF_DeleteSession(session, status);
+  TF_SetTarget(options, "nowhere://");
+  TF_Reset(options, NULL, 0, status);
+  expect_error(status, TF_NOT_FOUND, "No session factory registered");
+  TF_DeleteSessionOptions(options);
+  TF_DeleteGraph(graph);
+  TF_DeleteStatus(status);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_growing_graph),
@@ -270,6 +298,7 @@ int main(void) {
       cmocka_unit_test(test_failures),
       cmocka_unit_test(test_metadata),
       cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_reset),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
