@@ -329,6 +329,31 @@ static void matrix_band_part(gradient_call *g) {
   GIVE(g, 0, dp_matrix_band_part(g->scope, above(g, 0), input(g, 1), input(g, 2)));
 }
 
+/* The newer forms, with an offset and a padding: k, rows, columns, value. */
+static void matrix_diag_v3(gradient_call *g) {
+  dp_scope *s = g->scope;
+  GIVE(g, 0,
+       dp_matrix_diag_part_v3(s, above(g, 0), input(g, 1), number_like(s, above(g, 0), 0),
+                              .align = string_attr(g, "align")));
+}
+
+static void matrix_diag_part_v3(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output zeros = dp_zeros_like(s, input(g, 0));
+  GIVE(g, 0,
+       dp_matrix_set_diag_v3(s, zeros, above(g, 0), input(g, 1), .align = string_attr(g, "align")));
+}
+
+static void matrix_set_diag_v3(gradient_call *g) {
+  dp_scope *s = g->scope;
+  const char *align = string_attr(g, "align");
+  TF_Output none = dp_zeros_like(s, input(g, 1));
+  GIVE(g, 0, dp_matrix_set_diag_v3(s, above(g, 0), none, input(g, 2), .align = align));
+  GIVE(g, 1,
+       dp_matrix_diag_part_v3(s, above(g, 0), input(g, 2), number_like(s, above(g, 0), 0),
+                              .align = align));
+}
+
 static void space_to_batch(gradient_call *g) {
   GIVE(g, 0, dp_batch_to_space_nd(g->scope, above(g, 0), input(g, 1), input(g, 2)));
 }
@@ -378,7 +403,10 @@ const gradient_row dp_gradient_array[] = {
     {"MatrixBandPart", matrix_band_part},
     {"MatrixDiag", matrix_diag},
     {"MatrixDiagPart", matrix_diag_part},
+    {"MatrixDiagPartV3", matrix_diag_part_v3},
+    {"MatrixDiagV3", matrix_diag_v3},
     {"MatrixSetDiag", matrix_set_diag},
+    {"MatrixSetDiagV3", matrix_set_diag_v3},
     {"MirrorPad", mirror_pad},
     {"Pack", pack},
     {"Pad", pad},

@@ -30,9 +30,10 @@ typedef struct gradient_row {
 } gradient_row;
 
 /* Each family's table ends with an empty row. */
-extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_math[],
-    dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[], dp_gradient_reduce[],
-    dp_gradient_tensor_array[];
+extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_function[],
+    dp_gradient_math[], dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[],
+    dp_gradient_reduce[], dp_gradient_tensor_array[], dp_gradient_tensor_list[],
+    dp_gradient_einsum[];
 /* NULL when the op is in no table. */
 const gradient_row *dp_gradient_find(const char *op);
 

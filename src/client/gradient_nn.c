@@ -194,6 +194,36 @@ static void depthwise(gradient_call *g) {
                                                   CONV_OPTIONS(g)));
 }
 
+/* Inputs: sizes, filter, gradient. */
+static void depthwise_input(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output w = input(g, 1), dy = input(g, 2), x = above(g, 0);
+  GIVE(g, 1,
+       dp_depthwise_conv2d_native_backprop_filter(s, x, shape_of(s, w), dy, strides(g), padding(g),
+                                                  CONV_OPTIONS(g)));
+  GIVE(g, 2, dp_depthwise_conv2d_native(s, x, w, strides(g), padding(g), CONV_OPTIONS(g)));
+}
+
+/* Inputs: values, sizes, gradient. */
+static void depthwise_filter(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), dy = input(g, 2), w = above(g, 0);
+  GIVE(g, 0,
+       dp_depthwise_conv2d_native_backprop_input(s, shape_of(s, x), w, dy, strides(g), padding(g),
+                                                 CONV_OPTIONS(g)));
+  GIVE(g, 2, dp_depthwise_conv2d_native(s, x, w, strides(g), padding(g), CONV_OPTIONS(g)));
+}
+
+/* SoftplusGrad(dy, x) = dy / (1 + exp(-x)) */
+static void softplus_again(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output dy = input(g, 0), x = input(g, 1), above0 = above(g, 0);
+  TF_Output both =
+      dp_add(s, dp_exp(s, dp_neg(s, x)), dp_add(s, number_like(s, x, 2), dp_exp(s, x)));
+  GIVE(g, 0, dp_softplus_grad(s, above0, x));
+  GIVE(g, 1, dp_div(s, dp_mul(s, dy, above0), both));
+}
+
 /* ---- Pools ---- */
 
 static dp_ints size(gradient_call *g) {
@@ -324,6 +354,8 @@ const gradient_row dp_gradient_nn[] = {
     {"Conv2DBackpropInput", conv2d_input},
     {"Conv3D", conv3d},
     {"DepthwiseConv2dNative", depthwise},
+    {"DepthwiseConv2dNativeBackpropFilter", depthwise_filter},
+    {"DepthwiseConv2dNativeBackpropInput", depthwise_input},
     {"Elu", elu},
     {"EluGrad", elu_again},
     {"FusedBatchNorm", batch_norm},
@@ -349,6 +381,7 @@ const gradient_row dp_gradient_nn[] = {
     {"Softmax", softmax},
     {"SoftmaxCrossEntropyWithLogits", cross_entropy},
     {"Softplus", softplus},
+    {"SoftplusGrad", softplus_again},
     {"Softsign", softsign},
     {"SparseSoftmaxCrossEntropyWithLogits", sparse_cross_entropy},
     {NULL, NULL},

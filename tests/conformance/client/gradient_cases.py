@@ -495,3 +495,76 @@ def dynamic_rnn():
     zero = tf.zeros([3, 5])
     _, h, _, out = tf1.while_loop(lambda t, *_: t < 4, body, [tf.constant(0), zero, zero, target])
     return [h, out.stack() * random(4, 3, 5)], [x, w]
+
+
+# ---- Functions ----
+
+@tf.function
+def _product(a, b):
+    return tf.sin(a) * b + a, tf.exp(b)
+
+
+@case
+def call():
+    x, y = random(2, 2), random(2, 2)
+    p, q = _product(x, y)
+    return [p * random(2, 2), q], [x, y]
+
+
+@case
+def functional_if():
+    x, y = random(2), random(2)
+
+    @tf.function
+    def either(x, y):
+        return tf.cond(tf.reduce_sum(x) > -100.0, lambda: x * y * y, lambda: x + 1.0)
+    return [either(x, y)], [x, y]
+
+
+@case
+def functional_while():
+    x, w = random(2), random(2)
+
+    @tf.function
+    def many(x, w):
+        return tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, tf.sin(v) * w),
+                             [tf.constant(0), x])[1]
+    return [many(x, w)], [x, w]
+
+
+@case
+def newer_diagonals():
+    v, m = random(3), random(2, 3, 3)
+    return [tf.linalg.diag(v) * random(3, 3), tf.linalg.diag_part(m) * random(2, 3),
+            tf.linalg.diag_part(m, k=1) * random(2, 2),
+            tf.linalg.set_diag(m, tf.stack([v, v])) * random(2, 3, 3)], [v, m]
+
+
+@case
+def depthwise_twice():
+    x, w = random(1, 4, 4, 2), random(2, 2, 2, 2)
+    y = tf1.nn.depthwise_conv2d_native(x, w, [1, 1, 1, 1], "SAME") ** 3
+    return tf.gradients(y, [x, w]), [x, w]
+
+
+@case
+def einsums():
+    a, b, c = random(2, 3), random(3, 4), random(5, 2, 3)
+    return [tf.einsum("ab,bc->ac", a, b) * random(2, 4), tf.einsum("ab->ba", a) * random(3, 2),
+            tf.einsum("xab,bc->xca", c, b) * random(5, 4, 2), tf.einsum("ab,cd->a", a, b),
+            tf.einsum("ab->", a)], [a, b, c]
+
+
+@case
+def tensor_lists():
+    x = random(3, 2)
+    rows = raw.TensorListFromTensor(tensor=x, element_shape=tf.constant([2]))
+    more = raw.TensorListPushBack(input_handle=rows, tensor=x[0] * x[1])
+    changed = raw.TensorListSetItem(input_handle=more, index=1, item=tf.exp(x[2]))
+    last = raw.TensorListPopBack(input_handle=changed, element_shape=tf.constant([2]),
+                                 element_dtype=tf.float32)
+    whole = raw.TensorListStack(input_handle=last.output_handle, element_shape=tf.constant([2]),
+                                element_dtype=tf.float32)
+    one = raw.TensorListGetItem(input_handle=changed, index=2, element_shape=tf.constant([2]),
+                                element_dtype=tf.float32)
+    return [whole * random(3, 2), last.tensor * random(2), one * random(2)], [x]

@@ -162,6 +162,41 @@ static void test_loop(void **state) {
   expect_slope(f, ends[1], x, DP_SHAPE(2), 0.2);
 }
 
+/* Adds a function of one argument to the graph: x sin(x), or with noise on top. */
+static void add_function(fixture *f, const char *name, bool is_noisy) {
+  TF_Graph *body = TF_NewGraph();
+  dp_scope *s = dp_scope_create(body);
+  TF_Output x = dp_placeholder(s, TF_DOUBLE), y = dp_mul(s, x, dp_sin(s, x));
+  if (is_noisy)
+    y = dp_add(s, y, dp_random_uniform(s, dp_const_vector(s, DP_INTS(1)), TF_DOUBLE));
+  assert_string_equal(dp_scope_message(s), "");
+  TF_Function *function =
+      TF_GraphToFunction(body, name, 0, -1, NULL, 1, &x, 1, &y, NULL, NULL, NULL, f->status);
+  expect_ok(f->status);
+  TF_GraphCopyFunction(f->graph, function, NULL, f->status);
+  expect_ok(f->status);
+  TF_DeleteFunction(function);
+  dp_scope_destroy(s);
+  TF_DeleteGraph(body);
+}
+
+static void test_functions(void **state) {
+  fixture *f = *state;
+  dp_scope *s = f->scope;
+  add_function(f, "wave", false);
+  add_function(f, "noise", true);
+  TF_Output x = dp_placeholder(s, TF_DOUBLE);
+  TF_Output y = dp_output_at(dp_partitioned_call(s, DP_OUTPUTS(x), DP_TYPES(TF_DOUBLE), "wave"), 0);
+  dp_output_list either =
+      dp_if(s, dp_const_bool(s, true), DP_OUTPUTS(y), DP_TYPES(TF_DOUBLE), "wave", "wave");
+  expect_slope(f, dp_output_at(either, 0), x, DP_SHAPE(3), 0.2);
+  TF_Output noisy =
+      dp_output_at(dp_stateful_partitioned_call(s, DP_OUTPUTS(x), DP_TYPES(TF_DOUBLE), "noise"), 0);
+  TF_Output dy;
+  TF_AddGradients(f->graph, &noisy, 1, &x, 1, NULL, f->status, &dy);
+  expect_error(f->status, TF_UNIMPLEMENTED, "would run twice");
+}
+
 static void test_slices(void **state) {
   fixture *f = *state;
   dp_scope *s = f->scope;
@@ -227,8 +262,8 @@ static void test_contract(void **state) {
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(test_perceptron), TEST(test_convolution), TEST(test_moves),    TEST(test_branch),
-      TEST(test_loop),       TEST(test_slices),      TEST(test_contract),
+      TEST(test_perceptron), TEST(test_convolution), TEST(test_moves),  TEST(test_branch),
+      TEST(test_loop),       TEST(test_functions),   TEST(test_slices), TEST(test_contract),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,133 @@
+/* Gradients of calls, and of functional conditionals and loops.
+ *
+ * Each is undone on a copy: its functions are put into the graph as v1 control flow, reading copies
+ * of the same inputs, and the gradients of that are taken. So the forward pass is computed once
+ * more for the gradient, which is right only for functions without effects; others are refused. */
+#include "client/gradient_internal.h"
+#include "client/inline_internal.h"
+#include "client/loop_internal.h"
+
+/* Inputs first.. of the op, each by itself, so that gradients end there. */
+static TF_Output *copy_inputs(gradient_call *g, int first) {
+  int count = input_count(g) - first;
+  TF_Output *copies = DP_NEW_ARRAY(TF_Output, count + 1);
+  for (int i = 0; i < count; i++)
+    copies[i] = dp_identity(g->scope, input(g, first + i));
+  return copies;
+}
+
+/* Gradients of `outputs`, copies of the op's, for the copies of its inputs. */
+static void give_from_copy(gradient_call *g, int first, const TF_Output *inputs,
+                           const TF_Output *outputs) {
+  int count = input_count(g) - first, y_count = 0;
+  TF_Output *ys = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
+  TF_Output *dys = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
+  dp_gradient *below = DP_NEW_ARRAY(dp_gradient, count + 1);
+  for (int i = 0; i < output_count(g); i++) {
+    if (!dp_gradient_exists(&g->above[i]))
+      continue;
+    ys[y_count] = outputs[i];
+    dys[y_count++] = above(g, i);
+  }
+  if (dp_scope_ok(g->scope))
+    dp_gradients(g->scope, (dp_outputs){ys, y_count}, (dp_outputs){inputs, count}, dys, below);
+  for (int i = 0; i < count; i++)
+    if (g->wanted[first + i])
+      g->below[first + i] = below[i];
+  dp_free(ys);
+  dp_free(dys);
+  dp_free(below);
+}
+
+/* ---- Calls ---- */
+
+static void call(gradient_call *g) {
+  TF_Output *inputs = copy_inputs(g, 0);
+  TF_Output *outputs = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
+  dp_client_inline(g->scope, attribute(g, "f")->func, (dp_outputs){inputs, input_count(g)},
+                   g->scope->source_control, outputs);
+  give_from_copy(g, 0, inputs, outputs);
+  dp_free(inputs);
+  dp_free(outputs);
+}
+
+/* ---- Conditionals ---- */
+
+static TF_Output as_truth(gradient_call *g, TF_Output condition) {
+  return type_of(condition) == TF_BOOL
+             ? condition
+             : dp_not_equal(g->scope, condition, number_like(g->scope, condition, 0));
+}
+
+static void branch(gradient_call *g, const char *attr, int side, TF_Output condition,
+                   const TF_Output *inputs, int count, TF_Output *outputs) {
+  dp_scope *s = g->scope;
+  TF_Output *own = DP_NEW_ARRAY(TF_Output, count + 1);
+  for (int i = 0; i < count; i++) {
+    dp_switch_outputs ways = dp_switch(s, inputs[i], condition);
+    own[i] = side ? ways.output_true : ways.output_false;
+  }
+  dp_switch_outputs ways = dp_switch(s, condition, condition);
+  TF_Output pivot = dp_identity(s, side ? ways.output_true : ways.output_false);
+  dp_client_inline(s, attribute(g, attr)->func, (dp_outputs){own, count}, pivot.oper, outputs);
+  dp_free(own);
+}
+
+static void conditional(gradient_call *g) {
+  int count = input_count(g) - 1, results = output_count(g);
+  TF_Output condition = as_truth(g, input(g, 0)), *inputs = copy_inputs(g, 1);
+  TF_Output *outputs = DP_NEW_ARRAY(TF_Output, 3 * results + 1);
+  branch(g, "else_branch", 0, condition, inputs, count, outputs + results);
+  branch(g, "then_branch", 1, condition, inputs, count, outputs + 2 * results);
+  for (int i = 0; i < results && dp_scope_ok(g->scope); i++)
+    outputs[i] =
+        dp_merge(g->scope, DP_OUTPUTS(outputs[results + i], outputs[2 * results + i])).output;
+  give_from_copy(g, 1, inputs, outputs);
+  dp_free(inputs);
+  dp_free(outputs);
+}
+
+/* ---- Loops ---- */
+
+static void loop(gradient_call *g) {
+  dp_scope *s = g->scope;
+  int count = input_count(g);
+  TF_Output *inputs = copy_inputs(g, 0), *inside = DP_NEW_ARRAY(TF_Output, count + 1);
+  TF_Output *outputs = DP_NEW_ARRAY(TF_Output, count + 1), condition = {0};
+  loop_value *values = DP_NEW_ARRAY(loop_value, count + 1);
+  const dp_attr *parallel = attribute(g, "parallel_iterations");
+  loop_frame frame = {s, s->prefix, parallel ? parallel->integer : 10};
+  for (int i = 0; i < count; i++) {
+    values[i] = dp_loop_enter(&frame, inputs[i]);
+    inside[i] = values[i].merged;
+  }
+  dp_client_inline(s, attribute(g, "cond")->func, (dp_outputs){inside, count}, inside[0].oper,
+                   &condition);
+  if (dp_scope_ok(s))
+    condition = dp_loop_cond(s, as_truth(g, condition));
+  for (int i = 0; i < count; i++) {
+    dp_loop_split(&frame, &values[i], condition);
+    inside[i] = dp_identity(s, values[i].before);
+  }
+  dp_client_inline(s, attribute(g, "body")->func, (dp_outputs){inside, count}, inside[0].oper,
+                   outputs);
+  for (int i = 0; i < count && dp_scope_ok(s); i++) {
+    dp_loop_close(&frame, &values[i], outputs[i]);
+    outputs[i] = values[i].after;
+  }
+  give_from_copy(g, 0, inputs, outputs);
+  dp_free(inputs);
+  dp_free(inside);
+  dp_free(outputs);
+  dp_free(values);
+}
+
+const gradient_row dp_gradient_function[] = {
+    {"If", conditional},
+    {"PartitionedCall", call},
+    {"StatefulPartitionedCall", call},
+    {"StatelessIf", conditional},
+    {"StatelessWhile", loop},
+    {"While", loop},
+    {NULL, NULL},
+};
