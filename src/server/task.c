@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "kernels/kernels.h"
+#include "server/housekeeping_internal.h"
 #include "server/links_internal.h"
 #include "server/services_internal.h"
 
@@ -17,6 +18,7 @@ struct dp_task {
   dp_links *links;
   dp_worker *worker;
   dp_master *master;
+  dp_housekeeper *housekeeper;
 };
 
 /* ---- Life ---- */
@@ -59,6 +61,7 @@ dp_status *dp_task_create(const dp_task_options *options, dp_task **task_out) {
                               .blocking = task->blocking,
                               .session_idle_nanos = options->session_idle_nanos};
   task->master = dp_master_create(&master);
+  task->housekeeper = dp_housekeeper_start(task->blocking);
   *task_out = task;
   return NULL;
 }
@@ -66,6 +69,7 @@ dp_status *dp_task_create(const dp_task_options *options, dp_task **task_out) {
 void dp_task_destroy(dp_task *task) {
   if (!task)
     return;
+  dp_housekeeper_stop(task->housekeeper);
   dp_master_destroy(task->master);
   dp_worker_destroy(task->worker);
   dp_links_destroy(task->links);

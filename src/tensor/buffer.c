@@ -354,6 +354,17 @@ void dp_buffer_set_limit(uint64_t bytes) {
   atomic_store_explicit(&limit_bytes, limit, memory_order_relaxed);
 }
 
+void dp_buffer_settle(void) {
+  static _Atomic uint64_t last_requests;
+  dp_buffer_statistics now;
+  dp_buffer_get_statistics(&now);
+  uint64_t before = atomic_exchange_explicit(&last_requests, now.requests, memory_order_relaxed);
+  if (before == now.requests)
+    dp_shared_pool_trim(0);
+  else
+    dp_shared_pool_settle(now.live_bytes);
+}
+
 void dp_buffer_trim(uint64_t keep_bytes) {
   if (own_cache)
     flush_cache(own_cache);

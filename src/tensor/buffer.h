@@ -69,5 +69,8 @@ void dp_buffer_reset_peak(void);
 void dp_buffer_set_limit(uint64_t bytes);
 /* Gives free pooled memory back to the system, down to `keep_bytes`. */
 void dp_buffer_trim(uint64_t keep_bytes);
+/* To be called every ten seconds or so: gives back what recent steps did not need, and all that is
+ * free when no buffer has been asked for since the last call. Threads keep their small caches. */
+void dp_buffer_settle(void);
 
 #endif

@@ -70,6 +70,8 @@ void dp_shared_pool_give(int size_class, dp_free_block *chain, uint32_t count, u
 /* Tells the pool how much is alive after an increase. */
 void dp_shared_pool_note_live(uint64_t live_bytes);
 void dp_shared_pool_trim(uint64_t keep_bytes);
+/* Gives back the large blocks that are not worth keeping now. */
+void dp_shared_pool_settle(uint64_t live_bytes);
 void dp_shared_pool_statistics(uint64_t *pooled_bytes_out, uint64_t *allocations_out);
 
 #endif

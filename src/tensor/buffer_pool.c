@@ -288,6 +288,14 @@ void dp_shared_pool_trim(uint64_t keep_bytes) {
   trim_small(keep_bytes);
 }
 
+void dp_shared_pool_settle(uint64_t live_bytes) {
+  int64_t now = dp_clock_nanos();
+  pthread_mutex_lock(&large_mutex);
+  dp_free_block *evicted = evict_large(large_keep_bytes(live_bytes, now));
+  pthread_mutex_unlock(&large_mutex);
+  give_chain_to_system(evicted);
+}
+
 void dp_shared_pool_statistics(uint64_t *pooled_bytes_out, uint64_t *allocations_out) {
   *pooled_bytes_out = atomic_load_explicit(&small_pooled_bytes, memory_order_relaxed) +
                       atomic_load_explicit(&large_pooled_bytes, memory_order_relaxed);

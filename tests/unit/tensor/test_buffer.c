@@ -116,6 +116,19 @@ static void test_trim(void **state) {
   assert_int_equal(statistics().pooled_bytes, 0);
 }
 
+/* What an idle process holds goes back; what is in use, or was a moment ago, stays. */
+static void test_settle(void **state) {
+  dp_buffer *used = create(4 * MIB);
+  dp_buffer_release(create(8 * MIB));
+  dp_buffer_settle();
+  if (DP_POOL_KEEPS_BLOCKS)
+    assert_true(statistics().pooled_bytes >= 8 * MIB);
+  dp_buffer_settle();
+  assert_int_equal(statistics().pooled_bytes, 0);
+  memset(used->data, 1, 4 * MIB);
+  dp_buffer_release(used);
+}
+
 static void expect_exhausted(dp_status *status, const char *part) {
   assert_non_null(status);
   assert_int_equal(dp_status_code(status), DP_RESOURCE_EXHAUSTED);
@@ -305,11 +318,17 @@ static void test_thread_end(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_classes),    cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_reuse),      cmocka_unit_test(test_neighbours),
-      cmocka_unit_test(test_trim),       cmocka_unit_test(test_limit),
-      cmocka_unit_test(test_impossible), cmocka_unit_test(test_release_functions),
-      cmocka_unit_test(test_threads),    cmocka_unit_test(test_thread_end),
+      cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_reuse),
+      cmocka_unit_test(test_neighbours),
+      cmocka_unit_test(test_trim),
+      cmocka_unit_test(test_settle),
+      cmocka_unit_test(test_limit),
+      cmocka_unit_test(test_impossible),
+      cmocka_unit_test(test_release_functions),
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_thread_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
