@@ -344,6 +344,7 @@ void dp_master_run_step(dp_master *master, const dp_run_step_request *request, d
 
 static void collect_idle(void *arg);
 
+/* With the lock held, or before anybody else has the master. */
 static void plan_collection(dp_master *master) {
   int64_t period = master->session_idle_nanos / 4 + 1;
   master->collector = dp_timer_start(dp_clock_nanos() + period, collect_idle, master);
@@ -376,12 +377,23 @@ static void close_idle(void *arg) {
     dp_master_session_close(master, idle);
     dp_master_session_release(idle);
   }
-  plan_collection(master);
+  pthread_mutex_lock(&master->lock);
+  master->is_collecting = false;
+  if (master->is_stopping)
+    pthread_cond_broadcast(&master->ended);
+  else
+    plan_collection(master);
+  pthread_mutex_unlock(&master->lock);
 }
 
 static void collect_idle(void *arg) {
   dp_master *master = arg;
-  dp_pool_run(master->blocking, close_idle, master);
+  pthread_mutex_lock(&master->lock);
+  bool starts = !master->is_stopping;
+  master->is_collecting = starts;
+  pthread_mutex_unlock(&master->lock);
+  if (starts)
+    dp_pool_run(master->blocking, close_idle, master);
 }
 
 /* ---- Life ---- */
@@ -406,12 +418,16 @@ dp_master *dp_master_create(const dp_master_options *options) {
 void dp_master_destroy(dp_master *master) {
   if (!master)
     return;
-  if (master->collector)
-    dp_timer_cancel(master->collector);
+  pthread_mutex_lock(&master->lock);
+  master->is_stopping = true;
+  dp_timer collector = master->collector;
+  pthread_mutex_unlock(&master->lock);
+  if (collector)
+    dp_timer_cancel(collector);
   dp_cancel_trigger(master->life, dp_status_create(DP_CANCELLED, "the server is stopping"));
   close_all_sessions(master);
   pthread_mutex_lock(&master->lock);
-  while (master->live_sessions > 0)
+  while (master->live_sessions > 0 || master->is_collecting)
     pthread_cond_wait(&master->ended, &master->lock);
   pthread_mutex_unlock(&master->lock);
   dp_master_watch_stop(master);

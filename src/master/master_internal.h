@@ -193,12 +193,14 @@ struct dp_master {
   void *cluster_arg;
   dp_pool *blocking;
   int64_t session_idle_nanos;
-  dp_timer collector;
   dp_cancel *life;
-  pthread_mutex_t lock;
+  pthread_mutex_t lock; /* guards what follows */
   dp_map *sessions;
-  int64_t live_sessions;      /* open ones, and closed ones that a step or a plan still holds */
-  pthread_cond_t ended;       /* live_sessions went down */
+  int64_t live_sessions; /* open ones, and closed ones that a step or a plan still holds */
+  dp_timer collector;    /* of idle sessions: the next look */
+  bool is_collecting;    /* a look is under way */
+  bool is_stopping;
+  pthread_cond_t ended;       /* live_sessions went down, or a look is over */
   pthread_mutex_t watch_lock; /* guards what follows */
   master_watch *watches;
   dp_timer watch_timer;

@@ -412,6 +412,9 @@ static dp_status *prepare_session(master_session *session,
     DP_RETURN_IF_ERROR(dp_wire_copy(request->config, session->arena, &session->config));
   else
     session->config = dp_wire_new(session->arena, &tensorflow__config_proto__descriptor);
+  if (session->config->n_session_inter_op_thread_pool > 1)
+    return DP_INVALID("of session thread pool options a session takes one, not %zu",
+                      session->config->n_session_inter_op_thread_pool);
   if (request->graph_def)
     DP_RETURN_IF_ERROR(dp_graph_import(session->graph, request->graph_def));
   DP_RETURN_IF_ERROR(settle_cluster(session, request->target));

@@ -95,12 +95,16 @@ done:
   return status;
 }
 
-/* use_per_session_threads: the first graph that a session registers brings its wishes along. */
+/* use_per_session_threads and session_inter_op_thread_pool: the first graph that a session
+ * registers brings its wishes along. */
 static void make_session_threads(dp_worker *worker, worker_session *session,
                                  const Tensorflow__ConfigProto *config) {
-  if (!config || !config->use_per_session_threads)
+  if (!config || (!config->use_per_session_threads && config->n_session_inter_op_thread_pool == 0))
     return;
-  dp_pool *threads = dp_pool_create("session", config->inter_op_parallelism_threads);
+  int count = config->n_session_inter_op_thread_pool > 0
+                  ? config->session_inter_op_thread_pool[0]->num_threads
+                  : config->inter_op_parallelism_threads;
+  dp_pool *threads = dp_pool_create("session", count);
   pthread_mutex_lock(&worker->lock);
   bool is_first = !session->threads;
   if (is_first)
