@@ -23,7 +23,8 @@ static const char *const room_names[DP_ROOM_COUNT] = {
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 enum { LEVEL_COUNT = 4, LONGEST_MESSAGE = 16384 };
 
-unsigned char dp_log_levels[DP_ROOM_COUNT] = {[0 ... DP_ROOM_COUNT - 1] = DP_LOG_INFO};
+/* In a program that says nothing about it the library warns and is silent otherwise. */
+unsigned char dp_log_levels[DP_ROOM_COUNT] = {[0 ... DP_ROOM_COUNT - 1] = DP_LOG_WARN};
 
 static pthread_rwlock_t task_lock = PTHREAD_RWLOCK_INITIALIZER;
 static char task_name[128];

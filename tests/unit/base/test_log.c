@@ -45,8 +45,19 @@ static void assert_matches(const char *text, const char *pattern) {
 
 #define TIME "^[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} "
 
+static void at_first_only_warnings_are_written(void **state) {
+  (void)state;
+  start_capture();
+  DP_LOG(MASTER, INFO, "one");
+  DP_LOG(MASTER, WARN, "two");
+  end_capture();
+  assert_null(strstr(line, "one"));
+  assert_non_null(strstr(line, "two"));
+}
+
 static void a_line_has_time_level_room_and_context(void **state) {
   (void)state;
+  assert_null(dp_log_configure("info"));
   start_capture();
   DP_LOG(MASTER, INFO, "step %d done", 3);
   assert_matches(end_capture(), TIME "I master: step 3 done\n$");
@@ -134,6 +145,7 @@ static void clocks_move_on(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(at_first_only_warnings_are_written),
       cmocka_unit_test(a_line_has_time_level_room_and_context),
       cmocka_unit_test(text_cannot_forge_a_line),
       cmocka_unit_test(levels_are_set_by_room),
