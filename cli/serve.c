@@ -29,6 +29,10 @@ static const dp_option options_table[] = {
     {"session-idle", DP_OPTION_DURATION, "0s", "TIME",
      "Close sessions that nobody has used for this long; 0s never does.", 0,
      INT64_C(31536000000000000)},
+    {"session-lost", DP_OPTION_DURATION, "60s", "TIME",
+     "Close sessions whose client went away during a call and did not come back for this long; 0s "
+     "never does.",
+     0, INT64_C(31536000000000000)},
     {"grace", DP_OPTION_DURATION, "2s", "TIME", "How long calls in flight may go on after SIGTERM.",
      0, INT64_C(86400000000000)},
     {"log", DP_OPTION_STRING, "info", "LEVELS",
@@ -92,6 +96,7 @@ static int serve(const dp_options *options) {
         .compute_threads = (int)dp_options_int(options, "threads"),
         .cpu_devices = (int)dp_options_int(options, "cpu-devices"),
         .session_idle_nanos = dp_options_int(options, "session-idle"),
+        .session_lost_nanos = dp_options_int(options, "session-lost"),
     };
     status = dp_server_run(&server, dp_options_int(options, "grace"));
     code = DP_EXIT_FAILURE;

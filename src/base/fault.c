@@ -14,13 +14,14 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-typedef enum fault_action { FAULT_ERROR, FAULT_DELAY, FAULT_KILL } fault_action;
+typedef enum fault_action { FAULT_ERROR, FAULT_DELAY, FAULT_KILL, FAULT_HOLD } fault_action;
 
 typedef struct fault_point {
   char *name;
   fault_action action;
   dp_code code;
   int64_t delay_nanos;
+  char *file;   /* of FAULT_HOLD */
   uint64_t nth; /* 0: each time */
   uint64_t passed;
 } fault_point;
@@ -28,6 +29,8 @@ typedef struct fault_point {
 typedef DP_ARRAY(fault_point) fault_points;
 
 int dp_fault_armed;
+
+static const int64_t hold_look_nanos = INT64_C(5000000);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static fault_points points;
@@ -73,6 +76,11 @@ static dp_status *parse_action(dp_view action, fault_point *point) {
     point->action = FAULT_ERROR;
     return parse_code(rest, &point->code);
   }
+  if (dp_view_consume(&rest, "hold:") && rest.length > 0) {
+    point->action = FAULT_HOLD;
+    point->file = dp_strndup(rest.data, rest.length);
+    return NULL;
+  }
   uint64_t milliseconds;
   if (dp_view_consume(&rest, "delay:") && dp_view_consume_uint64(&rest, &milliseconds) &&
       dp_view_equals(rest, "ms") && milliseconds <= INT64_MAX / 1000000) {
@@ -80,8 +88,8 @@ static dp_status *parse_action(dp_view action, fault_point *point) {
     point->delay_nanos = (int64_t)milliseconds * 1000000;
     return NULL;
   }
-  return DP_INVALID("fault: '%.*s' is not an action; use error, error:CODE, delay:<n>ms or kill, "
-                    "and @n for the n-th time only",
+  return DP_INVALID("fault: '%.*s' is not an action; use error, error:CODE, delay:<n>ms, kill or "
+                    "hold:FILE, and @n for the n-th time only",
                     (int)action.length, action.data);
 }
 
@@ -99,8 +107,10 @@ static dp_status *parse_point(dp_view part, fault_points *parsed) {
 }
 
 static void free_points(fault_points *list) {
-  for (size_t i = 0; i < list->count; i++)
+  for (size_t i = 0; i < list->count; i++) {
     dp_free(list->items[i].name);
+    dp_free(list->items[i].file);
+  }
   DP_ARRAY_FREE(list);
 }
 
@@ -132,8 +142,18 @@ void dp_fault_clear(void) {
   pthread_mutex_unlock(&mutex);
 }
 
+/* Consumes `file`. */
+static void hold(const char *name, char *file) {
+  if (access(file, F_OK) == 0)
+    DP_LOG(BASE, WARN, "fault point %s holds while there is %s", name, file);
+  while (access(file, F_OK) == 0)
+    dp_clock_sleep(hold_look_nanos);
+  dp_free(file);
+}
+
 dp_status *dp_fault_check(const char *name) {
   bool kill_now = false;
+  char *held_by = NULL;
   int64_t delay = 0;
   dp_code code = DP_OK;
   pthread_mutex_lock(&mutex);
@@ -148,12 +168,16 @@ dp_status *dp_fault_check(const char *name) {
       kill_now = true;
     else if (point->action == FAULT_DELAY)
       delay += point->delay_nanos;
-    else if (code == DP_OK)
+    else if (point->action == FAULT_HOLD && !held_by)
+      held_by = dp_strdup(point->file);
+    else if (point->action == FAULT_ERROR && code == DP_OK)
       code = point->code;
   }
   pthread_mutex_unlock(&mutex);
   if (delay > 0)
     dp_clock_sleep(delay);
+  if (held_by)
+    hold(name, held_by);
   if (kill_now) {
     DP_LOG(BASE, WARN, "fault point %s ends the process", name);
     kill(getpid(), SIGKILL);

@@ -85,6 +85,8 @@ typedef struct callable_run {
 
 /* Consumes `status`. */
 static void finish_run(callable_run *run, dp_status *status, dp_run_callable_response *response) {
+  if (status)
+    dp_master_session_note_loss(run->session, run->cancel);
   run->done(run->arg, status, response);
   for (size_t i = 0; i < run->feed_count; i++)
     dp_tensor_deinit(&run->feeds[i].tensor);

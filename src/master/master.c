@@ -230,6 +230,8 @@ typedef struct step_call {
 
 /* Consumes `status` and the tensors of the response that the caller leaves there. */
 static void finish_step_call(step_call *call, dp_status *status, dp_run_step_response *response) {
+  if (status)
+    dp_master_session_note_loss(call->session, call->cancel);
   call->done(call->arg, status, response);
   for (size_t i = 0; response && i < response->tensor_count; i++)
     dp_tensor_deinit(&response->tensors[i].tensor);
@@ -340,42 +342,51 @@ void dp_master_run_step(dp_master *master, const dp_run_step_request *request, d
   }
 }
 
-/* ---- Idle sessions ---- */
+/* ---- Sessions that nobody uses any more ---- */
 
-static void collect_idle(void *arg);
+static void collect_unused(void *arg);
 
 /* With the lock held, or before anybody else has the master. */
 static void plan_collection(dp_master *master) {
-  int64_t period = master->session_idle_nanos / 4 + 1;
-  master->collector = dp_timer_start(dp_clock_nanos() + period, collect_idle, master);
+  int64_t idle = master->session_idle_nanos, lost = master->session_lost_nanos;
+  int64_t shorter = idle > 0 && (lost <= 0 || idle < lost) ? idle : lost;
+  master->collector = dp_timer_start(dp_clock_nanos() + shorter / 4 + 1, collect_unused, master);
 }
 
-static master_session *find_idle(dp_master *master) {
-  int64_t oldest = dp_clock_nanos() - master->session_idle_nanos;
-  master_session *idle = NULL;
+/* With the lock held. One reference is the table's; a step under way holds another. */
+static bool is_unused(const dp_master *master, const master_session *session, int64_t now) {
+  bool is_idle =
+      master->session_idle_nanos > 0 && now - session->last_used > master->session_idle_nanos;
+  bool is_lost = master->session_lost_nanos > 0 && session->lost_since > 0 &&
+                 now - session->lost_since > master->session_lost_nanos;
+  return (is_idle || is_lost) && dp_refcount_is_one(&session->references);
+}
+
+static master_session *find_unused(dp_master *master) {
+  int64_t now = dp_clock_nanos();
+  master_session *unused = NULL;
   pthread_mutex_lock(&master->lock);
   const char *handle;
   void *value;
-  for (size_t at = 0; !idle && dp_map_next(master->sessions, &at, &handle, &value);) {
-    master_session *session = value;
-    /* One reference is the table's; a step under way holds another. */
-    if (session->last_used < oldest && dp_refcount_is_one(&session->references)) {
-      dp_refcount_retain(&session->references);
-      idle = session;
-    }
+  for (size_t at = 0; !unused && dp_map_next(master->sessions, &at, &handle, &value);) {
+    if (is_unused(master, value, now))
+      unused = value;
   }
+  if (unused)
+    dp_refcount_retain(&unused->references);
   pthread_mutex_unlock(&master->lock);
-  return idle;
+  return unused;
 }
 
-static void close_idle(void *arg) {
+static void close_unused(void *arg) {
   dp_master *master = arg;
-  master_session *idle;
-  while ((idle = find_idle(master))) {
-    DP_LOG(MASTER, WARN, "session %s was not used for %lld s: closing it", idle->handle,
-           (long long)(master->session_idle_nanos / 1000000000));
-    dp_master_session_close(master, idle);
-    dp_master_session_release(idle);
+  master_session *unused;
+  while ((unused = find_unused(master))) {
+    DP_LOG(MASTER, WARN, "session %s: its client has been %s for %.0f s: closing it",
+           unused->handle, unused->lost_since ? "gone" : "silent",
+           (double)(dp_clock_nanos() - unused->last_used) / 1e9);
+    dp_master_session_close(master, unused);
+    dp_master_session_release(unused);
   }
   pthread_mutex_lock(&master->lock);
   master->is_collecting = false;
@@ -386,14 +397,14 @@ static void close_idle(void *arg) {
   pthread_mutex_unlock(&master->lock);
 }
 
-static void collect_idle(void *arg) {
+static void collect_unused(void *arg) {
   dp_master *master = arg;
   pthread_mutex_lock(&master->lock);
   bool starts = !master->is_stopping;
   master->is_collecting = starts;
   pthread_mutex_unlock(&master->lock);
   if (starts)
-    dp_pool_run(master->blocking, close_idle, master);
+    dp_pool_run(master->blocking, close_unused, master);
 }
 
 /* ---- Life ---- */
@@ -405,12 +416,13 @@ dp_master *dp_master_create(const dp_master_options *options) {
   master->cluster_arg = options->cluster_arg;
   master->blocking = options->blocking;
   master->session_idle_nanos = options->session_idle_nanos;
+  master->session_lost_nanos = options->session_lost_nanos;
   master->life = dp_cancel_create(NULL, DP_FOREVER);
   pthread_mutex_init(&master->lock, NULL);
   pthread_cond_init(&master->ended, NULL);
   master->sessions = dp_map_create();
   dp_master_watch_start(master);
-  if (master->session_idle_nanos > 0)
+  if (master->session_idle_nanos > 0 || master->session_lost_nanos > 0)
     plan_collection(master);
   return master;
 }
@@ -438,8 +450,18 @@ void dp_master_destroy(dp_master *master) {
   dp_free(master);
 }
 
-void dp_master_describe(dp_master *master, dp_text *text) {
+size_t dp_master_session_count(dp_master *master) {
   pthread_mutex_lock(&master->lock);
+  size_t count = dp_map_count(master->sessions);
+  pthread_mutex_unlock(&master->lock);
+  return count;
+}
+
+void dp_master_describe(dp_master *master, dp_text *text) {
+  int64_t now = dp_clock_nanos();
+  pthread_mutex_lock(&master->lock);
+  if (dp_map_count(master->sessions) > 0)
+    dp_text_add(text, "\nsessions of clients\n");
   const char *handle;
   void *value;
   for (size_t at = 0; dp_map_next(master->sessions, &at, &handle, &value);) {
@@ -447,9 +469,14 @@ void dp_master_describe(dp_master *master, dp_text *text) {
     pthread_mutex_lock(&session->lock);
     size_t plans = dp_map_count(session->plans);
     pthread_mutex_unlock(&session->lock);
-    dp_text_printf(text, "session %s: %zu workers, %zu signatures\n", handle, session->worker_count,
-                   plans);
+    dp_text_printf(text, "  %s  %zu tasks, %zu signatures, %s %.1f s ago\n", handle,
+                   session->worker_count, plans, session->lost_since ? "lost" : "used",
+                   (double)(now - session->last_used) / 1e9);
   }
   pthread_mutex_unlock(&master->lock);
-  dp_master_watch_print(master, 1000, text);
+  dp_text waits = {0};
+  dp_master_watch_print(master, 1000, &waits);
+  if (waits.length > 0)
+    dp_text_printf(text, "\nwho waits for whom\n%s", dp_text_string(&waits));
+  dp_text_deinit(&waits);
 }

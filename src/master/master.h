@@ -32,6 +32,7 @@ typedef struct dp_master_options {
   void *cluster_arg;
   dp_pool *blocking;          /* where plans are made; outlives the master */
   int64_t session_idle_nanos; /* sessions unused for that long are closed; 0: never */
+  int64_t session_lost_nanos; /* the same for sessions whose client went away during a call */
 } dp_master_options;
 
 dp_master *dp_master_create(const dp_master_options *options);
@@ -57,6 +58,8 @@ void dp_master_run_step(dp_master *master, const dp_run_step_request *request, d
 void dp_master_run_callable(dp_master *master, const dp_run_callable_request *request,
                             dp_cancel *cancel, dp_master_callable_done_fn done, void *arg);
 
+/* Sessions of clients that are open. */
+size_t dp_master_session_count(dp_master *master);
 /* Lines for status pages: sessions, their steps, whom they wait for. */
 void dp_master_describe(dp_master *master, dp_text *text);
 

@@ -59,6 +59,7 @@ typedef struct master_session {
   bool closed;
   int64_t steps_running;
   int64_t last_used;
+  int64_t lost_since; /* the client went away during its last call; 0: it did not */
 } master_session;
 
 /* ---- What a step asks for ---- */
@@ -99,6 +100,9 @@ void dp_master_create_session(dp_master *master, const Tensorflow__CreateSession
 DP_MUST_USE dp_status *dp_master_session_find(dp_master *master, const char *handle,
                                               master_session **session_out);
 void dp_master_session_release(master_session *session);
+/* After a call that was cancelled without a deadline: the client went away. Unless it comes back,
+ * the session is closed after a while. `cancel` is the call's scope, or NULL. */
+void dp_master_session_note_loss(master_session *session, const dp_cancel *cancel);
 void dp_master_session_close(dp_master *master, master_session *session);
 DP_MUST_USE dp_status *dp_master_session_extend(master_session *session,
                                                 const Tensorflow__ExtendSessionRequest *request,
@@ -192,7 +196,7 @@ struct dp_master {
   const dp_master_cluster_ops *cluster;
   void *cluster_arg;
   dp_pool *blocking;
-  int64_t session_idle_nanos;
+  int64_t session_idle_nanos, session_lost_nanos;
   dp_cancel *life;
   pthread_mutex_t lock; /* guards what follows */
   dp_map *sessions;

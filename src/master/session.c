@@ -95,12 +95,23 @@ dp_status *dp_master_session_find(dp_master *master, const char *handle,
   if (found) {
     dp_refcount_retain(&found->references);
     found->last_used = dp_clock_nanos();
+    found->lost_since = 0;
   }
   pthread_mutex_unlock(&master->lock);
   if (!found)
     return dp_status_create(DP_ABORTED, "Session %s is not found.", handle);
   *session_out = found;
   return NULL;
+}
+
+void dp_master_session_note_loss(master_session *session, const dp_cancel *cancel) {
+  dp_status *why = dp_cancel_status(cancel);
+  if (dp_status_code(why) == DP_CANCELLED) {
+    pthread_mutex_lock(&session->master->lock);
+    session->lost_since = dp_clock_nanos();
+    pthread_mutex_unlock(&session->master->lock);
+  }
+  dp_status_release(why);
 }
 
 /* ---- Closing ---- */
@@ -177,6 +188,8 @@ static void describe_creation(void *arg, dp_text *text) {
 
 static void finish_creation(creation *all, dp_status *status) {
   master_session *session = all->session;
+  if (!status)
+    status = dp_cancel_status(all->scope); /* nobody would ever learn the handle */
   dp_master_watch_end(session->master, &all->watch);
   if (status) {
     delete_worker_sessions(session);

@@ -33,19 +33,16 @@ void dp_master_watch_end(dp_master *master, master_watch *watch) {
   pthread_mutex_unlock(&master->watch_lock);
 }
 
-/* With the lock held. */
-static void print_watch(const master_watch *watch, int64_t now, dp_text *text) {
-  watch->describe(watch->arg, text);
-  dp_text_printf(text, ", for %.1f s\n", (double)(now - watch->since) / 1e9);
-}
-
 void dp_master_watch_print(dp_master *master, int most, dp_text *text) {
   int64_t now = dp_clock_nanos();
   int printed = 0;
   pthread_mutex_lock(&master->watch_lock);
-  for (master_watch *watch = master->watches; watch && printed < most;
-       watch = watch->next, printed++)
-    print_watch(watch, now, text);
+  for (master_watch *watch = master->watches; watch && printed < most; watch = watch->next) {
+    dp_text_printf(text, "  %7.1f s  ", (double)(now - watch->since) / 1e9);
+    watch->describe(watch->arg, text);
+    dp_text_add_char(text, '\n');
+    printed++;
+  }
   pthread_mutex_unlock(&master->watch_lock);
 }
 
@@ -57,8 +54,10 @@ static void print_due(dp_master *master, dp_text *text) {
     if (now < watch->next_word)
       continue;
     watch->next_word = now + period;
-    if (printed++ < MOST_LINES)
-      print_watch(watch, now, text);
+    if (printed++ >= MOST_LINES)
+      continue;
+    watch->describe(watch->arg, text);
+    dp_text_printf(text, ", for %.1f s\n", (double)(now - watch->since) / 1e9);
   }
   pthread_mutex_unlock(&master->watch_lock);
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/timer.h"
@@ -146,3 +147,66 @@ static void close_cluster(void *links) {
 const dp_worker_peers_ops dp_links_peers_ops = {find_peer, open_cluster, close_cluster};
 const dp_master_cluster_ops dp_links_cluster_ops = {list_tasks, find_peer, open_cluster,
                                                     close_cluster};
+
+/* ---- Looking at it ---- */
+
+typedef struct peer_line {
+  const char *task, *address;
+  char state[128], incarnation[24];
+  double seconds; /* < 0: nothing to tell */
+} peer_line;
+
+/* With the lock held. */
+static void fill_line(const task_link *link, peer_line *line) {
+  *line = (peer_line){.task = link->task, .address = link->address, .seconds = -1};
+  if (!link->peer) {
+    snprintf(line->state, sizeof(line->state), "not used");
+    return;
+  }
+  dp_remote_state state;
+  dp_remote_worker_get_state(link->peer, &state);
+  snprintf(line->state, sizeof(line->state), "%s",
+           *state.reason ? state.reason : dp_rpc_link_name(state.link));
+  line->seconds = (double)(dp_clock_nanos() - state.since_nanos) / 1e9;
+  if (state.incarnation)
+    snprintf(line->incarnation, sizeof(line->incarnation), "%016" PRIx64, state.incarnation);
+  dp_free(state.reason);
+}
+
+static int wider(int width, const char *text) {
+  int length = (int)strlen(text);
+  return length > width ? length : width;
+}
+
+static void print_lines(const peer_line *lines, size_t count, dp_text *text) {
+  int task = 0, address = 0, state = 0;
+  for (size_t i = 0; i < count; i++) {
+    task = wider(task, lines[i].task);
+    address = wider(address, lines[i].address);
+    state = wider(state, lines[i].state);
+  }
+  for (size_t i = 0; i < count; i++) {
+    const peer_line *line = &lines[i];
+    dp_text_printf(text, "  %-*s  %-*s  ", task, line->task, address, line->address);
+    if (line->seconds < 0)
+      dp_text_printf(text, "%s\n", line->state);
+    else
+      dp_text_printf(text, "%-*s  for %.1f s%s%s\n", state, line->state, line->seconds,
+                     *line->incarnation ? ", incarnation " : "", line->incarnation);
+  }
+}
+
+void dp_links_describe(dp_links *links, const char *own, dp_text *text) {
+  peer_line *lines = DP_NEW_ARRAY(peer_line, links->count + 1);
+  size_t count = 0;
+  pthread_mutex_lock(&links->lock);
+  for (size_t i = 0; i < links->count; i++) {
+    if (strcmp(links->items[i].task, own) != 0)
+      fill_line(&links->items[i], &lines[count++]);
+  }
+  pthread_mutex_unlock(&links->lock);
+  if (count > 0)
+    dp_text_add(text, "\npeers\n");
+  print_lines(lines, count, text);
+  dp_free(lines);
+}

@@ -104,6 +104,7 @@ static dp_status *make_task(dp_server *server, const dp_server_options *options)
       .cpu_devices = options->cpu_devices > 0 ? options->cpu_devices : 1,
       .compute_threads = options->compute_threads,
       .session_idle_nanos = options->session_idle_nanos,
+      .session_lost_nanos = options->session_lost_nanos,
   };
   return dp_task_create(&task, &server->task);
 }
@@ -164,20 +165,36 @@ void dp_server_destroy(dp_server *server) {
 
 /* ---- Looking at it ----------------------------------------------------------------------------*/
 
+static void print_calls(dp_server *server, dp_text *text) {
+  dp_text calls = {0};
+  dp_rpc_server_print_calls(server->listener, PRINTED_CALLS, &calls);
+  if (calls.length > 0)
+    dp_text_add(text, "\ncalls under way\n");
+  for (char *line = calls.data, *end; line && *line; line = *end ? end + 1 : end) {
+    end = strchr(line, '\n');
+    if (!end)
+      end = line + strlen(line);
+    dp_text_printf(text, "  %.*s\n", (int)(end - line), line);
+  }
+  dp_text_deinit(&calls);
+}
+
 void dp_server_describe(dp_server *server, dp_text *text) {
   dp_rpc_server_statistics calls;
   dp_rpc_server_get_statistics(server->listener, &calls);
-  dp_text_printf(text, "%s at %s, up %.1f s\ncluster ", server->name, server->target,
+  dp_worker_counts counts;
+  dp_worker_get_counts(dp_task_worker(server->task), &counts);
+  dp_text_printf(text, "%s at %s, up %.1f s\n", server->name, server->target,
                  (double)(dp_clock_nanos() - server->created) / 1e9);
-  dp_cluster_spec_print(server->cluster, text);
-  dp_text_printf(text, "\ncalls: %llu, failed %llu, live %llu; %llu bytes in, %llu bytes out\n",
+  dp_text_printf(
+      text, "live: %zu sessions of clients, %zu of masters, %zu graphs, %zu steps, %llu calls\n",
+      dp_master_session_count(dp_task_master(server->task)), counts.sessions, counts.graphs,
+      counts.steps, (unsigned long long)calls.live_calls);
+  dp_text_printf(text, "ever: %llu calls, %llu failed; %llu bytes in, %llu bytes out\n",
                  (unsigned long long)calls.calls, (unsigned long long)calls.failures,
-                 (unsigned long long)calls.live_calls, (unsigned long long)calls.request_bytes,
-                 (unsigned long long)calls.response_bytes);
-  size_t before = text->length;
-  dp_rpc_server_print_calls(server->listener, PRINTED_CALLS, text);
-  if (text->length > before)
-    dp_text_add_char(text, '\n');
+                 (unsigned long long)calls.request_bytes, (unsigned long long)calls.response_bytes);
+  dp_task_describe_peers(server->task, text);
   dp_master_describe(dp_task_master(server->task), text);
+  print_calls(server, text);
   dp_worker_describe(dp_task_worker(server->task), text);
 }

@@ -24,6 +24,7 @@ typedef struct dp_server_options {
   int compute_threads; /* 0: one a core */
   int cpu_devices;     /* 0: 1 */
   int64_t session_idle_nanos; /* sessions unused for that long are closed; 0: never */
+  int64_t session_lost_nanos; /* the same for sessions whose client went away during a call */
   void (*stop)(void *arg);    /* what `downpour stop` calls; NULL: it is refused */
   void *stop_arg;
 } dp_server_options;

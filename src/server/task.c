@@ -59,7 +59,8 @@ dp_status *dp_task_create(const dp_task_options *options, dp_task **task_out) {
                               .cluster = &dp_links_cluster_ops,
                               .cluster_arg = task->links,
                               .blocking = task->blocking,
-                              .session_idle_nanos = options->session_idle_nanos};
+                              .session_idle_nanos = options->session_idle_nanos,
+                              .session_lost_nanos = options->session_lost_nanos};
   task->master = dp_master_create(&master);
   task->housekeeper = dp_housekeeper_start(task->blocking);
   *task_out = task;
@@ -86,6 +87,10 @@ void dp_task_destroy(dp_task *task) {
 bool dp_task_handle(dp_task *task, dp_rpc_call *call) {
   return dp_master_service_handle(task->master, task->blocking, call) ||
          dp_worker_service_handle(task->worker, task->blocking, call);
+}
+
+void dp_task_describe_peers(dp_task *task, dp_text *text) {
+  dp_links_describe(task->links, task->name, text);
 }
 
 dp_worker *dp_task_worker(dp_task *task) {

@@ -17,6 +17,7 @@ typedef struct dp_task_options {
   int cpu_devices;                /* at least 1 */
   int compute_threads;            /* 0: one a core */
   int64_t session_idle_nanos;     /* 0: sessions stay until they are closed */
+  int64_t session_lost_nanos;     /* the same when their client went away during a call */
 } dp_task_options;
 
 /* Everything is copied from the options. */
@@ -25,6 +26,8 @@ DP_MUST_USE dp_status *dp_task_create(const dp_task_options *options, dp_task **
 void dp_task_destroy(dp_task *task);
 /* Answers a call of either service; false when it is of neither. */
 bool dp_task_handle(dp_task *task, dp_rpc_call *call);
+/* Lines for status pages: the other tasks and the links to them. */
+void dp_task_describe_peers(dp_task *task, dp_text *text);
 dp_worker *dp_task_worker(dp_task *task);
 dp_master *dp_task_master(dp_task *task);
 

@@ -140,6 +140,7 @@ dp_status *dp_worker_session_imply(dp_worker *worker, const char *handle,
   worker_session *session = dp_map_get(worker->sessions, handle);
   if (!session) {
     dp_map_put(worker->sessions, handle, made);
+    worker->sessions_ever++;
     session = made;
     made = NULL;
   }
@@ -208,6 +209,7 @@ void dp_worker_session_add(dp_worker *worker, worker_session *session) {
   bool exists = dp_map_get(worker->sessions, session->handle) != NULL;
   if (!exists)
     dp_map_put(worker->sessions, session->handle, session);
+  worker->sessions_ever++;
   pthread_mutex_unlock(&worker->lock);
   if (exists)
     dp_worker_session_release(session);

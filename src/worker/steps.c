@@ -14,9 +14,46 @@
 /* ---- Out: values of other tasks ---- */
 
 typedef struct remote_receive {
+  struct remote_receive *next, *previous; /* in the worker's list, for who looks */
+  dp_worker *worker;
+  int64_t step_id;
+  int64_t since;
+  char *key;
   dp_rendezvous_done_fn done;
   void *arg;
 } remote_receive;
+
+static void list_receive(remote_receive *receive) {
+  dp_worker *worker = receive->worker;
+  pthread_mutex_lock(&worker->receive_lock);
+  receive->next = worker->receives;
+  if (receive->next)
+    receive->next->previous = receive;
+  worker->receives = receive;
+  pthread_mutex_unlock(&worker->receive_lock);
+}
+
+static void destroy_receive(remote_receive *receive) {
+  dp_worker *worker = receive->worker;
+  pthread_mutex_lock(&worker->receive_lock);
+  if (receive->previous)
+    receive->previous->next = receive->next;
+  else
+    worker->receives = receive->next;
+  if (receive->next)
+    receive->next->previous = receive->previous;
+  pthread_mutex_unlock(&worker->receive_lock);
+  dp_free(receive->key);
+  dp_free(receive);
+}
+
+void dp_worker_visit_receives(dp_worker *worker, worker_receive_fn visit, void *arg) {
+  int64_t now = dp_clock_nanos();
+  pthread_mutex_lock(&worker->receive_lock);
+  for (remote_receive *at = worker->receives; at; at = at->next)
+    visit(arg, at->step_id, at->key, now - at->since);
+  pthread_mutex_unlock(&worker->receive_lock);
+}
 
 /* Nodes receive only once a RunGraph has come, so the step has a session. */
 static bool is_remote(void *remote, dp_view key) {
@@ -32,9 +69,11 @@ static void remote_received(void *arg, dp_status *status, dp_recv_tensor_respons
     value = dp_tensor_take(&response->tensor);
     is_dead = response->is_dead;
   }
-  receive->done(receive->arg, status, &value, is_dead);
+  dp_rendezvous_done_fn done = receive->done;
+  void *done_arg = receive->arg;
+  destroy_receive(receive); /* before `done`, which may be what lets the worker end */
+  done(done_arg, status, &value, is_dead);
   dp_tensor_deinit(&value);
-  dp_free(receive);
 }
 
 static dp_status *find_source(const step_entry *step, dp_view key, dp_worker_peer **peer_out) {
@@ -60,8 +99,14 @@ static void receive_remote(void *remote, int64_t step_id, dp_view key, dp_cancel
     return;
   }
   remote_receive *receive = DP_NEW(remote_receive);
-  *receive = (remote_receive){done, arg};
   char *key_text = dp_strndup(key.data, key.length);
+  *receive = (remote_receive){.worker = ((step_entry *)remote)->worker,
+                              .step_id = step_id,
+                              .since = dp_clock_nanos(),
+                              .key = dp_strdup(key_text),
+                              .done = done,
+                              .arg = arg};
+  list_receive(receive);
   dp_recv_tensor_request request = {.step_id = step_id,
                                     .rendezvous_key = key_text,
                                     .request_id = (int64_t)(dp_random_seed() >> 1)};

@@ -199,6 +199,7 @@ dp_worker *dp_worker_create(const dp_worker_options *options) {
   worker->peers = options->peers;
   worker->peers_arg = options->peers_arg;
   pthread_mutex_init(&worker->lock, NULL);
+  pthread_mutex_init(&worker->receive_lock, NULL);
   pthread_cond_init(&worker->idle, NULL);
   worker->life = dp_cancel_create(NULL, DP_FOREVER);
   worker->sessions = dp_map_create();
@@ -235,6 +236,7 @@ void dp_worker_destroy(dp_worker *worker) {
   }
   dp_free(worker->devices);
   dp_cancel_release(worker->life);
+  pthread_mutex_destroy(&worker->receive_lock);
   pthread_mutex_destroy(&worker->lock);
   pthread_cond_destroy(&worker->idle);
   dp_free(worker->task);

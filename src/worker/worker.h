@@ -86,7 +86,13 @@ void dp_worker_run_graph(dp_worker *worker, const dp_run_graph_request *request,
 void dp_worker_receive_tensor(dp_worker *worker, const dp_recv_tensor_request *request,
                               dp_cancel *cancel, dp_worker_receive_done_fn done, void *arg);
 
-/* One line for each thing that waits: steps, receives by key, queues; for status pages. */
+/* What lives here now. */
+typedef struct dp_worker_counts {
+  size_t sessions, graphs, steps;
+  uint64_t sessions_ever;
+} dp_worker_counts;
+void dp_worker_get_counts(dp_worker *worker, dp_worker_counts *counts_out);
+/* One line for each thing that waits: nodes, values by key, queues; for status pages. */
 void dp_worker_describe(dp_worker *worker, dp_text *text);
 
 #endif

@@ -80,6 +80,9 @@ struct dp_worker {
   dp_map *sessions;    /* handle -> worker_session */
   dp_map *steps;       /* id as 8 bytes -> step_entry */
   uint64_t next_graph;
+  uint64_t sessions_ever;
+  pthread_mutex_t receive_lock;    /* guards what follows */
+  struct remote_receive *receives; /* values asked of other tasks, a doubly linked list */
 };
 
 /* ---- sessions.c ---- */
@@ -118,6 +121,9 @@ void dp_worker_graph_release(registered_graph *graph);
 step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *session);
 void dp_worker_step_leave(dp_worker *worker, step_entry *step);
 void dp_worker_step_forget(dp_worker *worker, int64_t id);
+/* Calls visit, with a lock held, for each value that another task was asked for. */
+typedef void (*worker_receive_fn)(void *arg, int64_t step_id, const char *key, int64_t age_nanos);
+void dp_worker_visit_receives(dp_worker *worker, worker_receive_fn visit, void *arg);
 /* Forgets the steps of a session; of all with NULL. */
 void dp_worker_steps_clear(dp_worker *worker, const worker_session *session);
 

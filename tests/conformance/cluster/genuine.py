@@ -86,3 +86,16 @@ def regression(say, cluster, index, target, last_step, folder, initialized):
     say("done", steps)
     if server:
         server.join()
+
+
+def wait_for_ever(say, target, filters, name):
+    """A step for which something is missing: an element of a queue, gradients, or a task."""
+    with tf.device("/job:ps/task:0"):
+        queue = tf1.FIFOQueue(10, [tf.float32], shared_name="batches")
+        batch = queue.dequeue(name="next_batch")
+        gradients = tf1.ConditionalAccumulator(tf.float32, shape=[], shared_name="gradients")
+        gradients.take_grad(2, name="mean_gradient")
+    with tf.device("/job:worker/task:1"):
+        tf.multiply(batch, 2.0, name="doubled")
+    with tf1.Session(target, config=tf1.ConfigProto(device_filters=filters)) as session:
+        session.run(name)

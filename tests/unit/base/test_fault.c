@@ -4,7 +4,11 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +78,39 @@ static void kill_kills(void **state) {
   assert_int_equal(WTERMSIG(result), SIGKILL);
 }
 
+typedef struct holding {
+  const char *point;
+  atomic_bool passed;
+} holding;
+
+static void *pass_point(void *arg) {
+  holding *held = arg;
+  dp_status_release(dp_fault(held->point));
+  atomic_store(&held->passed, true);
+  return NULL;
+}
+
+static void hold_waits_for_a_file_to_go(void **state) {
+  (void)state;
+  char file[] = "/tmp/downpour-hold-XXXXXX";
+  int descriptor = mkstemp(file);
+  assert_true(descriptor >= 0);
+  close(descriptor);
+  char specification[100];
+  snprintf(specification, sizeof(specification), "worker.run_graph=hold:%s", file);
+  assert_null(dp_fault_configure(specification));
+  holding held = {.point = "worker.run_graph"};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, pass_point, &held), 0);
+  dp_clock_sleep(30000000);
+  assert_false(atomic_load(&held.passed));
+  unlink(file);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(atomic_load(&held.passed));
+  assert_null(dp_fault("worker.run_graph")); /* nothing to wait for */
+  dp_fault_clear();
+}
+
 static void a_wrong_specification_arms_nothing(void **state) {
   (void)state;
   static const char *const bad[] = {"a",
@@ -83,6 +120,7 @@ static void a_wrong_specification_arms_nothing(void **state) {
                                     "a=error:NONSENSE",
                                     "a=error:OK",
                                     "a=delay:5",
+                                    "a=hold:",
                                     "a=delay:",
                                     "a=delay:5s",
                                     "a=error@0",
@@ -107,6 +145,7 @@ int main(void) {
       cmocka_unit_test(errors_come_when_told),
       cmocka_unit_test(delays_delay),
       cmocka_unit_test(kill_kills),
+      cmocka_unit_test(hold_waits_for_a_file_to_go),
       cmocka_unit_test(a_wrong_specification_arms_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
