@@ -33,6 +33,14 @@ static const dp_option options_table[] = {
      "Close sessions whose client went away during a call and did not come back for this long; 0s "
      "never does.",
      0, INT64_C(31536000000000000)},
+    {"exit-when-done", DP_OPTION_FLAG, NULL, NULL,
+     "Leave, with code 0, once every session has closed and no task of another job has been alive "
+     "for --gone; not before the first session.",
+     0, 0},
+    {"gone", DP_OPTION_DURATION, "10s", "TIME",
+     "A task that does not answer for this long has gone; the sessions of a dead master are "
+     "dropped.",
+     INT64_C(100000000), INT64_C(86400000000000)},
     {"grace", DP_OPTION_DURATION, "2s", "TIME", "How long calls in flight may go on after SIGTERM.",
      0, INT64_C(86400000000000)},
     {"log", DP_OPTION_STRING, "info", "LEVELS",
@@ -95,6 +103,8 @@ static int serve(const dp_options *options) {
         .network_threads = (int)dp_options_int(options, "network-threads"),
         .compute_threads = (int)dp_options_int(options, "threads"),
         .cpu_devices = (int)dp_options_int(options, "cpu-devices"),
+        .exit_when_done = dp_options_flag(options, "exit-when-done"),
+        .gone_nanos = dp_options_int(options, "gone"),
         .session_idle_nanos = dp_options_int(options, "session-idle"),
         .session_lost_nanos = dp_options_int(options, "session-lost"),
     };

@@ -14,6 +14,7 @@
 #define TASK_NAME "/job:%s/replica:0/task:%d"
 
 enum { PRINTED_CALLS = 100 };
+static const int64_t default_gone_nanos = INT64_C(10000000000);
 
 /* ---- Addresses --------------------------------------------------------------------------------*/
 
@@ -103,6 +104,9 @@ static dp_status *make_task(dp_server *server, const dp_server_options *options)
       .cluster = server->cluster,
       .cpu_devices = options->cpu_devices > 0 ? options->cpu_devices : 1,
       .compute_threads = options->compute_threads,
+      .gone_nanos = options->gone_nanos > 0 ? options->gone_nanos : default_gone_nanos,
+      .leave = options->exit_when_done ? options->stop : NULL,
+      .leave_arg = options->stop_arg,
       .session_idle_nanos = options->session_idle_nanos,
       .session_lost_nanos = options->session_lost_nanos,
   };

@@ -6,6 +6,7 @@
 #ifndef DP_SERVER_SERVER_H
 #define DP_SERVER_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/status.h"
 #include "base/text.h"
@@ -25,6 +26,10 @@ typedef struct dp_server_options {
   int cpu_devices;     /* 0: 1 */
   int64_t session_idle_nanos; /* sessions unused for that long are closed; 0: never */
   int64_t session_lost_nanos; /* the same for sessions whose client went away during a call */
+  bool exit_when_done;        /* calls `stop` when every session has closed and no task of another
+                                 job was alive for the time below; not before the first session */
+  int64_t gone_nanos;         /* a task that was silent for that long is gone: what its master left
+                                 here goes too. 0: 10 s */
   void (*stop)(void *arg);    /* what `downpour stop` calls; NULL: it is refused */
   void *stop_arg;
 } dp_server_options;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "kernels/kernels.h"
 #include "server/housekeeping_internal.h"
+#include "server/keeper_internal.h"
 #include "server/links_internal.h"
 #include "server/services_internal.h"
 
@@ -19,6 +20,7 @@ struct dp_task {
   dp_worker *worker;
   dp_master *master;
   dp_housekeeper *housekeeper;
+  dp_keeper *keeper;
 };
 
 /* ---- Life ---- */
@@ -63,6 +65,15 @@ dp_status *dp_task_create(const dp_task_options *options, dp_task **task_out) {
                               .session_lost_nanos = options->session_lost_nanos};
   task->master = dp_master_create(&master);
   task->housekeeper = dp_housekeeper_start(task->blocking);
+  dp_keeper_options keeper = {.task = task->name,
+                              .links = task->links,
+                              .worker = task->worker,
+                              .blocking = task->blocking,
+                              .grace_nanos = options->gone_nanos,
+                              .leave = options->leave,
+                              .leave_arg = options->leave_arg};
+  if (options->gone_nanos > 0)
+    task->keeper = dp_keeper_create(&keeper);
   *task_out = task;
   return NULL;
 }
@@ -71,6 +82,7 @@ void dp_task_destroy(dp_task *task) {
   if (!task)
     return;
   dp_housekeeper_stop(task->housekeeper);
+  dp_keeper_destroy(task->keeper);
   dp_master_destroy(task->master);
   dp_worker_destroy(task->worker);
   dp_links_destroy(task->links);

@@ -17,7 +17,10 @@ typedef struct dp_task_options {
   int cpu_devices;                /* at least 1 */
   int compute_threads;            /* 0: one a core */
   int64_t session_idle_nanos;     /* 0: sessions stay until they are closed */
-  int64_t session_lost_nanos;     /* the same when their client went away during a call */
+  int64_t gone_nanos;             /* a task that was silent for that long is gone */
+  void (*leave)(void *arg);       /* when the job is done (keeper_internal.h); NULL: never */
+  void *leave_arg;
+  int64_t session_lost_nanos; /* the same when their client went away during a call */
 } dp_task_options;
 
 /* Everything is copied from the options. */

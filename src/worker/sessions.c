@@ -176,35 +176,48 @@ void dp_worker_session_remove(dp_worker *worker, const char *handle) {
   dp_worker_session_release(session);
 }
 
-/* With the lock held: a session of the same master from before its restart. */
-static worker_session *find_orphan(dp_worker *worker, const worker_session *heir) {
+/* With the lock held: a session of that master, but not of its incarnation `living` (0: none). */
+static worker_session *find_orphan(dp_worker *worker, const char *master_task, uint64_t living) {
   const char *handle;
   void *value;
-  for (size_t at = 0; *heir->master_task && dp_map_next(worker->sessions, &at, &handle, &value);) {
+  for (size_t at = 0; *master_task && dp_map_next(worker->sessions, &at, &handle, &value);) {
     worker_session *session = value;
-    if (strcmp(session->master_task, heir->master_task) == 0 &&
-        session->master_incarnation != heir->master_incarnation)
+    if (strcmp(session->master_task, master_task) == 0 &&
+        (living == 0 || session->master_incarnation != living))
       return session;
   }
   return NULL;
 }
 
-static void remove_orphans(dp_worker *worker, const worker_session *heir) {
-  for (;;) {
+static bool remove_orphans(dp_worker *worker, const char *master_task, uint64_t living) {
+  for (bool found = false;; found = true) {
     pthread_mutex_lock(&worker->lock);
-    worker_session *orphan = find_orphan(worker, heir);
+    worker_session *orphan = find_orphan(worker, master_task, living);
     char *handle = orphan ? dp_strdup(orphan->handle) : NULL;
     pthread_mutex_unlock(&worker->lock);
     if (!handle)
-      return;
-    DP_LOG(WORKER, INFO, "session %s goes: its master %s has restarted", handle, heir->master_task);
+      return found;
+    DP_LOG(WORKER, INFO, "session %s goes: its master %s has %s", handle, master_task,
+           living ? "restarted" : "gone");
     dp_worker_session_remove(worker, handle);
     dp_free(handle);
   }
 }
 
+bool dp_worker_has_master(dp_worker *worker, const char *master_task) {
+  pthread_mutex_lock(&worker->lock);
+  bool has_one = find_orphan(worker, master_task, 0) != NULL;
+  pthread_mutex_unlock(&worker->lock);
+  return has_one;
+}
+
+bool dp_worker_forget_master(dp_worker *worker, const char *master_task) {
+  return remove_orphans(worker, master_task, 0);
+}
+
 void dp_worker_session_add(dp_worker *worker, worker_session *session) {
-  remove_orphans(worker, session);
+  if (session->master_incarnation != 0)
+    remove_orphans(worker, session->master_task, session->master_incarnation);
   pthread_mutex_lock(&worker->lock);
   bool exists = dp_map_get(worker->sessions, session->handle) != NULL;
   if (!exists)

@@ -92,6 +92,10 @@ typedef struct dp_worker_counts {
   uint64_t sessions_ever;
 } dp_worker_counts;
 void dp_worker_get_counts(dp_worker *worker, dp_worker_counts *counts_out);
+/* Whether a session here is of that master, which is another task. */
+bool dp_worker_has_master(dp_worker *worker, const char *master_task);
+/* Drops the sessions of a master that has gone for good; false when there is none. */
+bool dp_worker_forget_master(dp_worker *worker, const char *master_task);
 /* One line for each thing that waits: nodes, values by key, queues; for status pages. */
 void dp_worker_describe(dp_worker *worker, dp_text *text);
 

@@ -127,11 +127,14 @@ class Task:
         self.name = " ".join(arguments)
         self.killed = False
         self.process = subprocess.Popen(
-            [str(BUILD / "downpour"), "serve", *arguments], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+            self.command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **environment})
         self.pid = self.process.pid
         self.errors = []
         threading.Thread(target=self._drain, daemon=True).start()
+
+    def command(self, arguments):
+        return [str(BUILD / "downpour"), "serve", *arguments]
 
     @classmethod
     def of(cls, cluster, job, index, *more):

@@ -4,6 +4,8 @@ A script whose `target` is None holds its task's server inside, as users write i
 client of a task of ours.
 """
 
+import threading
+
 import numpy as np
 import tensorflow as tf
 
@@ -86,6 +88,14 @@ def regression(say, cluster, index, target, last_step, folder, initialized):
     say("done", steps)
     if server:
         server.join()
+
+
+def open_session(say, target):
+    """Has a session and never closes it."""
+    session = tf1.Session(target)
+    session.run(tf.constant(1))
+    say("open", None)
+    threading.Event().wait()
 
 
 def wait_for_ever(say, target, filters, name):

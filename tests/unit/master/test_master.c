@@ -383,9 +383,9 @@ static void a_waiting_step_can_be_seen(void **state) {
   dp_master_describe(task->master, &text);
   dp_worker_describe(task->worker, &text);
   assert_non_null(strstr(dp_text_string(&text), task->handle));
-  assert_non_null(strstr(dp_text_string(&text), "waits for " TASK ", for "));
-  assert_non_null(strstr(dp_text_string(&text), "never (_Recv) has been running for"));
-  assert_non_null(strstr(dp_text_string(&text), ";nothing;0:0 has been awaited for"));
+  assert_non_null(strstr(dp_text_string(&text), "waits for " TASK "\n"));
+  assert_non_null(strstr(dp_text_string(&text), "never (_Recv)"));
+  assert_non_null(strstr(dp_text_string(&text), "nothing  for " TASK));
   dp_text_deinit(&text);
   dp_cancel_trigger(scope, dp_status_create(DP_CANCELLED, "enough"));
   end_wait(&wait);

@@ -65,7 +65,7 @@ static void alone(void **state) {
   check_device(server, "/job:local/replica:0/task:0/device:CPU:0");
   dp_text text = {0};
   dp_server_describe(server, &text);
-  assert_non_null(strstr(dp_text_string(&text), "calls: 1, failed 0"));
+  assert_non_null(strstr(dp_text_string(&text), "ever: 1 calls, 0 failed"));
   dp_text_deinit(&text);
   dp_server_shutdown(server, dp_clock_deadline_ms(1000));
   dp_server_destroy(server);
