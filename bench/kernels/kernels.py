@@ -2,7 +2,7 @@
 """Every op of the core list on TensorFlow's CPU kernels and on ours, side by side, as ratios.
 
 usage: bench/kernels/kernels.py [--build DIR] [--only OP,...] [--threads 1,2] [--size small|large]
-                                [--rounds N] [--json FILE] [--list]
+                                [--part 1/4] [--rounds N] [--json FILE] [--list]
 (with a python that has TensorFlow)
 
 Each side is a process that runs the same graphs through the same C API with the same number of
@@ -170,7 +170,8 @@ def chosen_cases(options):
         for case in cases:
             case.sizes = {label: value for label, value in case.sizes.items()
                           if label.startswith(options.size)}
-    return [case for case in cases if case.sizes]
+    part, parts = map(int, options.part.split("/"))
+    return [case for case in cases if case.sizes][part - 1::parts]
 
 
 def list_cases():
@@ -187,6 +188,7 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--size", choices=list(BARS))
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--json")
     parser.add_argument("--list", action="store_true")
