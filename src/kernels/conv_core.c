@@ -6,9 +6,11 @@
 #include "base/thread.h"
 #include "kernels/conv_internal.h"
 #include "kernels/gemm_internal.h"
+#include "kernels/loops_move_internal.h"
 
-#define BLOCK_TILES 16     /* tiles of rows that share a panel while it is in the cache */
-#define CHUNK_BYTES 262144 /* of both operands in one pass of a filter's gradient */
+#define BLOCK_TILES 32     /* tiles of rows that share a panel while it is in the cache */
+#define CHUNK_BYTES 262144 /* of a panel, or of both operands of a filter's gradient, in one pass  \
+                            */
 #define SPEED 50           /* multiplications and additions in a nanosecond, roughly */
 
 static const dp_conv_fns *fns_of(const dp_conv *conv) {
@@ -29,8 +31,8 @@ static bool is_plain(const dp_conv *conv) {
 }
 
 /* ---- Packing the right operand ---- */
-/* Row r, column j is at from[r * row + j * column]. Rows may also come in `taps` groups of
- * `tap_rows`, group t at tap_offsets[t]. */
+/* Row r, column j is at from[r * row + j * column], and one of the two strides is 1. Rows may also
+ * come in `taps` groups of `tap_rows`, group t at tap_offsets[t]. */
 typedef struct packing {
   const char *from;
   char *to;
@@ -56,25 +58,20 @@ static void pack_rows(const packing *work, int64_t first, int64_t count, const c
       memcpy(to + (size_t)r * full, from + (size_t)(r * work->row) * size, (size_t)width * size);
     return;
   }
-  for (int64_t j = 0; j < width; ++j) {
-    const char *source = from + (size_t)(j * work->column) * size;
-    for (int64_t r = 0; r < count; ++r)
-      if (size == 4)
-        ((uint32_t *)to)[r * work->panel + j] = ((const uint32_t *)source)[r * work->row];
-      else
-        ((uint64_t *)to)[r * work->panel + j] = ((const uint64_t *)source)[r * work->row];
-  }
+  /* Columns lie in rows of the source, side by side (row is 1). */
+  dp_move_table()->transpose[size == 4 ? 2 : 3](to, work->panel, from, work->column, count, width);
 }
 
-/* Task i: piece i % pieces of panel i / pieces; with taps, a piece is a tap. */
+/* A piece in all panels, while its rows are in the cache; with taps, a piece is a tap. */
 static void pack_pieces(void *arg, int64_t begin, int64_t end) {
   const packing *work = arg;
-  int64_t pieces = (work->rows + work->piece - 1) / work->piece;
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t piece = i % pieces, first = piece * work->piece, count = work->rows - first;
+  int64_t panels = (work->columns + work->panel - 1) / work->panel;
+  for (int64_t piece = begin; piece < end; ++piece) {
+    int64_t first = piece * work->piece, count = work->rows - first;
     count = count < work->piece ? count : work->piece;
     int64_t offset = work->tap_offsets ? work->tap_offsets[piece] : first * work->row;
-    pack_rows(work, first, count, work->from + offset * (int64_t)work->size, i / pieces);
+    for (int64_t panel = 0; panel < panels; ++panel)
+      pack_rows(work, first, count, work->from + offset * (int64_t)work->size, panel);
   }
 }
 
@@ -83,9 +80,9 @@ static dp_status *pack(dp_op_context *context, packing *work, dp_buffer **buffer
   size_t bytes = (size_t)(panels * work->rows * work->panel) * work->size;
   DP_RETURN_IF_ERROR(dp_buffer_create(bytes, buffer_out));
   work->to = (*buffer_out)->data;
-  work->piece = work->tap_offsets ? work->tap_rows : 512;
+  work->piece = work->tap_offsets ? work->tap_rows : 64;
   int64_t pieces = (work->rows + work->piece - 1) / work->piece;
-  dp_op_for(context, panels * pieces, work->piece * work->panel * (int64_t)work->size / 8,
+  dp_op_for(context, pieces, panels * work->piece * work->panel * (int64_t)work->size / 8,
             pack_pieces, work);
   return NULL;
 }
@@ -102,6 +99,7 @@ typedef struct grid {
   const char *b; /* packed */
   int64_t columns;
   int64_t block, blocks, groups, panels; /* rows of a block; blocks; groups of panels; panels */
+  int64_t chunk;                         /* runs of one pass over a block */
   dp_finish finish;
   int64_t first_column; /* of all, in what `finish` sees */
 } grid;
@@ -126,19 +124,24 @@ static void find_rows(const grid *work, int64_t first, int64_t count, const void
   }
 }
 
-static void run_panel(const grid *work, int64_t panel, int64_t count, const void **a_rows,
-                      char **c_rows) {
+/* Runs [first, first + work->chunk) of one panel. */
+static void run_panel(const grid *work, int64_t panel, int64_t first, int64_t count,
+                      const void **a_rows, char **c_rows) {
   int tile = work->fns->tile_rows;
   int64_t width = work->columns - panel * work->fns->panel;
   width = width < work->fns->panel ? width : work->fns->panel;
   size_t offset = (size_t)(panel * work->fns->panel) * work->size;
-  const char *b = work->b + (size_t)(work->runs.count * work->runs.length) * offset;
+  dp_conv_runs runs = work->runs;
+  const char *b = work->b + (size_t)(runs.count * runs.length) * offset +
+                  (size_t)(first * runs.length * work->fns->panel) * work->size;
+  runs.offsets += first;
+  runs.count = runs.count - first < work->chunk ? runs.count - first : work->chunk;
   for (int64_t r = 0; r < count; r += tile) {
     int rows = count - r < tile ? (int)(count - r) : tile;
     void *to[DP_CONV_MAX_TILE];
     for (int i = 0; i < rows; ++i)
       to[i] = c_rows[r + i] + offset;
-    work->fns->tile(a_rows + r, rows, &work->runs, b, to, width, false);
+    work->fns->tile(a_rows + r, rows, &runs, b, to, width, first > 0);
   }
 }
 
@@ -161,8 +164,9 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
     find_rows(work, first, count, a_rows, c_rows);
     int64_t start = group * work->panels / work->groups;
     int64_t last = (group + 1) * work->panels / work->groups;
-    for (int64_t panel = start; panel < last; ++panel)
-      run_panel(work, panel, count, a_rows, c_rows);
+    for (int64_t run = 0; run < work->runs.count; run += work->chunk)
+      for (int64_t panel = start; panel < last; ++panel)
+        run_panel(work, panel, run, count, a_rows, c_rows);
     if (work->finish.fn)
       finish_rows(work, count, c_rows, start * work->fns->panel, last * work->fns->panel);
   }
@@ -178,6 +182,8 @@ static void run_grid(dp_op_context *context, grid *work) {
   int64_t wanted = 4 * threads_of(context) / work->blocks;
   work->groups = wanted < 1 ? 1 : wanted < work->panels ? wanted : work->panels;
   int64_t depth = work->runs.count * work->runs.length;
+  int64_t run_bytes = work->runs.length * work->fns->panel * (int64_t)work->size;
+  work->chunk = run_bytes < CHUNK_BYTES ? CHUNK_BYTES / run_bytes : 1;
   dp_op_for(context, work->blocks * work->groups,
             work->block * depth * work->fns->panel * 2 / SPEED * work->panels / work->groups + 100,
             run_blocks, work);
@@ -187,7 +193,7 @@ static void run_grid(dp_op_context *context, grid *work) {
 /* Runs over the taps: along the width in one piece when the frame has them side by side. */
 static dp_conv_runs tap_runs(const dp_conv *conv, int64_t *offsets) {
   int64_t channels = conv->in_channels / conv->groups, width = conv->dims[2].size;
-  dp_conv_runs runs = {offsets, dp_conv_taps(conv), channels, 1};
+  dp_conv_runs runs = {offsets, dp_conv_taps(conv), channels, 1, fns_of(conv)->panel};
   if (conv->groups > 1 || (width > 1 && conv->dims[2].dilation > 1))
     return runs;
   runs.count /= width;
@@ -294,7 +300,8 @@ static dp_conv_runs phase_runs(const input_gradient *work, const dp_phase *p) {
                               (p[1].shifts[y] + work->before[1]) * work->strides[2] +
                               (p[2].shifts[x] + work->before[2]) * work->strides[3];
       }
-  return (dp_conv_runs){work->runs, run, joins ? out * p[2].tap_count : out, 1};
+  return (dp_conv_runs){work->runs, run, joins ? out * p[2].tap_count : out, 1,
+                        fns_of(conv)->panel};
 }
 
 static dp_status *run_phase(dp_op_context *context, const input_gradient *work,
@@ -440,7 +447,7 @@ static void run_unit(const filter_gradient *work, int64_t unit, int64_t first, i
   }
   int64_t width = work->out - panel * work->fns->panel;
   width = width < work->fns->panel ? width : work->fns->panel;
-  dp_conv_runs runs = {work->runs + first, count, work->run_length, work->step};
+  dp_conv_runs runs = {work->runs + first, count, work->run_length, work->step, work->fns->panel};
   const char *b =
       work->b + (size_t)((panel * work->run_count + first) * work->run_length * work->fns->panel) *
                     work->size;

@@ -6,7 +6,9 @@
 #include <string.h>
 #include "base/thread.h"
 #include "kernels/blas_internal.h"
+#include "kernels/loops_conv_internal.h"
 #include "kernels/loops_gemm_internal.h"
+#include "kernels/loops_move_internal.h"
 #include "kernels/loops_types_internal.h"
 
 /* Up to this many multiplications, and a right operand that fits the second-level cache, our loops
@@ -102,6 +104,109 @@ static void run_loops(const dp_gemm *gemm) {
   dp_free(b_copy);
 }
 
+/* ---- Tiles ----
+ * The loops of convolutions multiply packed panels with rows that lie anywhere. A block of
+ * BLOCK_DEPTH rows of b is packed at a time; blocks of BLOCK_TILES tiles of a meet its panels while
+ * both are in the second-level cache. */
+#define BLOCK_DEPTH 512
+#define BLOCK_PANELS 4
+#define BLOCK_TILES 16
+
+typedef struct tiles {
+  const dp_gemm *g;
+  const dp_conv_fns *fns;
+  size_t size;
+  char *packed;           /* NULL: b is read where it is */
+  int64_t depth, first_k; /* of the block of b */
+} tiles;
+
+static void pack_panel(const tiles *work, int64_t column, int64_t width, char *to) {
+  const dp_gemm *g = work->g;
+  size_t size = work->size, full = (size_t)work->fns->panel * size;
+  if (width < work->fns->panel)
+    memset(to, 0, (size_t)work->depth * full);
+  if (g->transpose_b) {
+    const char *from = (const char *)g->b + (size_t)(column * g->b_stride + work->first_k) * size;
+    dp_move_table()->transpose[size == 4 ? 2 : 3](to, work->fns->panel, from, g->b_stride,
+                                                  work->depth, width);
+    return;
+  }
+  const char *from = (const char *)g->b + (size_t)(work->first_k * g->b_stride + column) * size;
+  for (int64_t p = 0; p < work->depth; ++p)
+    memcpy(to + (size_t)p * full, from + (size_t)(p * g->b_stride) * size, (size_t)width * size);
+}
+
+/* The panel of a block that starts at `column`. */
+static const char *panel_at(const tiles *work, int64_t begin, int64_t column) {
+  const dp_gemm *g = work->g;
+  if (!work->packed)
+    return (const char *)g->b + (size_t)(work->first_k * g->b_stride + column) * work->size;
+  return work->packed + (size_t)((column - begin) * work->depth) * work->size;
+}
+
+static void run_tile(const tiles *work, int64_t row, int rows, int64_t column, int64_t width,
+                     const char *panel) {
+  const dp_gemm *g = work->g;
+  static const int64_t no_offset[1] = {0};
+  int64_t step = g->transpose_a ? g->a_stride : 1, a_row = g->transpose_a ? 1 : g->a_stride;
+  dp_conv_runs runs = {no_offset, 1, work->depth, step,
+                       work->packed ? work->fns->panel : g->b_stride};
+  const void *a_rows[DP_CONV_MAX_TILE];
+  void *c_rows[DP_CONV_MAX_TILE];
+  for (int i = 0; i < rows; ++i) {
+    a_rows[i] =
+        (const char *)g->a + (size_t)((row + i) * a_row + work->first_k * step) * work->size;
+    c_rows[i] = (char *)g->c + (size_t)((row + i) * g->c_stride + column) * work->size;
+  }
+  work->fns->tile(a_rows, rows, &runs, panel, c_rows, width, g->accumulates || work->first_k > 0);
+}
+
+/* Columns [begin, end) of c over one block of b. */
+static void run_block(const tiles *work, int64_t begin, int64_t end) {
+  int64_t panel = work->fns->panel, tile = work->fns->tile_rows;
+  for (int64_t column = begin; work->packed && column < end; column += panel)
+    pack_panel(work, column, end - column < panel ? end - column : panel,
+               (char *)panel_at(work, begin, column));
+  for (int64_t first = 0; first < work->g->m; first += BLOCK_TILES * tile) {
+    int64_t last = first + BLOCK_TILES * tile;
+    last = last < work->g->m ? last : work->g->m;
+    for (int64_t column = begin; column < end; column += panel)
+      for (int64_t row = first; row < last; row += tile)
+        run_tile(work, row, last - row < tile ? (int)(last - row) : (int)tile, column,
+                 end - column < panel ? end - column : panel, panel_at(work, begin, column));
+  }
+}
+
+/* Few rows do not pay for packing; rows of b that are 4 KiB apart would fall on each other. */
+static bool reads_in_place(const dp_gemm *g, const dp_conv_fns *fns) {
+  return !g->transpose_b && g->m <= BLOCK_TILES * fns->tile_rows && g->n % (fns->panel / 2) == 0 &&
+         g->b_stride * (int64_t)dp_dtype_size(g->dtype) % 2048 != 0;
+}
+
+/* False when there are no such loops for the type, or no memory. */
+static bool run_tiles(const dp_gemm *g) {
+  tiles work = {.g = g, .fns = &dp_conv_table()->fns[g->dtype], .size = dp_dtype_size(g->dtype)};
+  if (!work.fns->tile)
+    return false;
+  int64_t columns = BLOCK_PANELS * work.fns->panel;
+  dp_buffer *packed = NULL;
+  if (!reads_in_place(g, work.fns)) {
+    dp_status *status = dp_buffer_create((size_t)(BLOCK_DEPTH * columns) * work.size, &packed);
+    if (status) {
+      dp_status_release(status);
+      return false;
+    }
+    work.packed = packed->data;
+  }
+  for (int64_t begin = 0; begin < g->n; begin += columns)
+    for (work.first_k = 0; work.first_k < g->k; work.first_k += BLOCK_DEPTH) {
+      work.depth = g->k - work.first_k < BLOCK_DEPTH ? g->k - work.first_k : BLOCK_DEPTH;
+      run_block(&work, begin, g->n - begin < columns ? g->n : begin + columns);
+    }
+  dp_buffer_release(packed);
+  return true;
+}
+
 /* A column: c' = b' a', which is one row. b's column must be contiguous, and c's. */
 static bool turn_column(const dp_gemm *g, dp_gemm *turned_out) {
   bool b_contiguous = g->transpose_b || g->b_stride == 1 || g->k == 1;
@@ -134,7 +239,7 @@ void dp_gemm_run(const dp_gemm *gemm) {
   /* One row is bound by memory; our loops read b once, without packing it. */
   bool is_small = is_real && (gemm->m == 1 || (gemm->m * gemm->n * gemm->k <= SMALL_PRODUCT &&
                                                gemm->n * gemm->k <= SMALL_OPERAND));
-  if (gemm->k == 0 || is_small || !run_blas(gemm))
+  if (gemm->k == 0 || is_small || (!run_tiles(gemm) && !run_blas(gemm)))
     run_loops(gemm);
 }
 

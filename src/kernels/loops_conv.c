@@ -1,6 +1,7 @@
 /* The inner loops of convolutions; compiled once for each instruction set. */
 #include "kernels/loops_conv_internal.h"
 
+#include <string.h>
 #include "kernels/loops_types_internal.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -10,13 +11,16 @@
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
-#define TILE_ROWS 12
+#define TILE_ROWS 6
+#define TILE_VECTORS 4
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
 #define TILE_ROWS 6
+#define TILE_VECTORS 2
 #else
 #define VECTOR_BYTES 16
 #define TILE_ROWS 4
+#define TILE_VECTORS 2
 #endif
 
 #if defined(__AVX512F__)
@@ -67,8 +71,11 @@
 const dp_conv_loops DP_ISA_SYMBOL(dp_conv_table) = {
     .fns =
         {
-            [DP_FLOAT] = {tile_float, pixel_float, products_float, TILE_ROWS, VECTOR_BYTES / 2},
-            [DP_DOUBLE] = {tile_double, pixel_double, products_double, TILE_ROWS, VECTOR_BYTES / 4},
-            [DP_INT32] = {tile_uint32, pixel_uint32, products_uint32, TILE_ROWS, VECTOR_BYTES / 2},
+            [DP_FLOAT] = {tile_float, pixel_float, products_float, TILE_ROWS,
+                          TILE_VECTORS *VECTOR_BYTES / 4},
+            [DP_DOUBLE] = {tile_double, pixel_double, products_double, TILE_ROWS,
+                           TILE_VECTORS *VECTOR_BYTES / 8},
+            [DP_INT32] = {tile_uint32, pixel_uint32, products_uint32, TILE_ROWS,
+                          TILE_VECTORS *VECTOR_BYTES / 4},
         },
 };

@@ -1,78 +1,120 @@
-/* The tile of a convolution for one type. The includer defines T, SUFFIX, LANES, MADD and TILE_ROWS
- * as for loops_gemm.tmpl.h. A tile of TILE_ROWS rows and two vectors stays in registers over all
- * runs. */
+/* The tile of a convolution for one type. The includer defines T, SUFFIX, LANES, MADD, TILE_ROWS
+ * and TILE_VECTORS. A tile of TILE_ROWS rows and TILE_VECTORS vectors stays in registers over all
+ * runs; so do the addresses of its rows, which is why there are few rows. */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
 #define VECTOR DP_PASTE(vector, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX)
-#define PANEL (2 * LANES)
+#define PANEL (TILE_VECTORS * LANES)
 
+/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors` and `is_dense`
+ * are constants where this is inlined. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(tile_of, SUFFIX)(const int rows, const bool is_dense, const T *const *a_rows,
-                          const dp_conv_runs *runs, const T *b, T *const *c_rows, int64_t width,
-                          bool accumulates) {
-  VECTOR sum[TILE_ROWS][2];
+DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense,
+                          const T *const *a_rows, const dp_conv_runs *runs, const T *b,
+                          T *const *c_rows, bool accumulates) {
+  VECTOR sum[TILE_ROWS][TILE_VECTORS];
   const T *row[TILE_ROWS];
   DP_UNROLL
   for (int i = 0; i < rows; ++i)
-    sum[i][0] = sum[i][1] = (VECTOR){0};
-  const int64_t step = is_dense ? 1 : runs->step, length = runs->length;
+    DP_UNROLL
+  for (int v = 0; v < vectors; ++v)
+    sum[i][v] = (VECTOR){0};
+  const int64_t step = is_dense ? 1 : runs->step, length = runs->length, b_step = runs->b_step;
   for (int64_t r = 0; r < runs->count; ++r) {
     DP_UNROLL
     for (int i = 0; i < rows; ++i)
       row[i] = a_rows[i] + runs->offsets[r];
     for (int64_t p = 0; p < length; ++p) {
-      VECTOR left = *(const MEMORY *)b, right = *(const MEMORY *)(b + LANES);
-      b += PANEL;
+      VECTOR right[TILE_VECTORS];
+      DP_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        right[v] = *(const MEMORY *)(b + v * LANES);
+      b += b_step;
       DP_UNROLL
       for (int i = 0; i < rows; ++i) {
         VECTOR factor = row[i][p * step] - (VECTOR){0};
-        sum[i][0] = MADD(sum[i][0], factor, left);
-        sum[i][1] = MADD(sum[i][1], factor, right);
+        DP_UNROLL
+        for (int v = 0; v < vectors; ++v)
+          sum[i][v] = MADD(sum[i][v], factor, right[v]);
       }
     }
-  }
-  if (width == PANEL) {
-    DP_UNROLL
-    for (int i = 0; i < rows; ++i) {
-      MEMORY *to = (MEMORY *)c_rows[i];
-      if (accumulates) {
-        sum[i][0] += to[0];
-        sum[i][1] += to[1];
-      }
-      to[0] = sum[i][0];
-      to[1] = sum[i][1];
-    }
-    return;
   }
   DP_UNROLL
-  for (int i = 0; i < rows; ++i) {
-    T edge[PANEL];
-    *(MEMORY *)edge = sum[i][0];
-    *(MEMORY *)(edge + LANES) = sum[i][1];
-    for (int64_t j = 0; j < width; ++j)
-      c_rows[i][j] = accumulates ? (T)(c_rows[i][j] + edge[j]) : edge[j];
+  for (int i = 0; i < rows; ++i)
+    DP_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    MEMORY *to = (MEMORY *)(c_rows[i] + v * LANES);
+    *to = accumulates ? sum[i][v] + *to : sum[i][v];
   }
 }
 
+#define DEFINE_TILE(name, rows, vectors, is_dense)                                                 \
+  static void DP_PASTE(name, SUFFIX)(const T *const *a, const dp_conv_runs *runs, const T *b,      \
+                                     T *const *c, bool accumulates) {                              \
+    DP_PASTE(tile_of, SUFFIX)(rows, vectors, is_dense, a, runs, b, c, accumulates);                \
+  }
+DEFINE_TILE(dense_full, TILE_ROWS, TILE_VECTORS, true)
+DEFINE_TILE(dense_half, TILE_ROWS, TILE_VECTORS / 2, true)
+DEFINE_TILE(sparse_full, TILE_ROWS, TILE_VECTORS, false)
+DEFINE_TILE(sparse_half, TILE_ROWS, TILE_VECTORS / 2, false)
+#if TILE_ROWS > 4
+DEFINE_TILE(four_full, 4, TILE_VECTORS, false)
+DEFINE_TILE(four_half, 4, TILE_VECTORS / 2, false)
+#endif
+DEFINE_TILE(two_full, 2, TILE_VECTORS, false)
+DEFINE_TILE(two_half, 2, TILE_VECTORS / 2, false)
+DEFINE_TILE(one_full, 1, TILE_VECTORS, false)
+DEFINE_TILE(one_half, 1, TILE_VECTORS / 2, false)
+#undef DEFINE_TILE
+
+/* `width` is that of a full or a half panel. */
+static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_conv_runs *runs,
+                                         const T *b, T *const *c, bool is_full, bool accumulates) {
+  int i = 0;
+  if (rows == TILE_ROWS) {
+    if (runs->step == 1)
+      (is_full ? DP_PASTE(dense_full, SUFFIX) : DP_PASTE(dense_half, SUFFIX))(a, runs, b, c,
+                                                                              accumulates);
+    else
+      (is_full ? DP_PASTE(sparse_full, SUFFIX) : DP_PASTE(sparse_half, SUFFIX))(a, runs, b, c,
+                                                                                accumulates);
+    return;
+  }
+#if TILE_ROWS > 4
+  for (; i + 4 <= rows; i += 4)
+    (is_full ? DP_PASTE(four_full, SUFFIX) : DP_PASTE(four_half, SUFFIX))(a + i, runs, b, c + i,
+                                                                          accumulates);
+#endif
+  for (; i + 2 <= rows; i += 2)
+    (is_full ? DP_PASTE(two_full, SUFFIX) : DP_PASTE(two_half, SUFFIX))(a + i, runs, b, c + i,
+                                                                        accumulates);
+  if (i < rows)
+    (is_full ? DP_PASTE(one_full, SUFFIX) : DP_PASTE(one_half, SUFFIX))(a + i, runs, b, c + i,
+                                                                        accumulates);
+}
+
+/* What does not fill its vectors goes through a tile on the stack. */
 static void DP_PASTE(tile, SUFFIX)(const void *const *a_rows, int rows, const dp_conv_runs *runs,
                                    const void *b, void *const *c_rows, int64_t width,
                                    bool accumulates) {
   const T *const *a = (const T *const *)a_rows;
   T *const *c = (T *const *)c_rows;
-  if (rows == TILE_ROWS) {
-    if (runs->step == 1)
-      DP_PASTE(tile_of, SUFFIX)(TILE_ROWS, true, a, runs, b, c, width, accumulates);
-    else
-      DP_PASTE(tile_of, SUFFIX)(TILE_ROWS, false, a, runs, b, c, width, accumulates);
+  bool is_full = width > PANEL / 2;
+  if (width == PANEL || width == PANEL / 2) {
+    DP_PASTE(whole_tile, SUFFIX)(a, rows, runs, b, c, is_full, accumulates);
     return;
   }
-  int i = 0;
-  for (; i + 2 <= rows; i += 2)
-    DP_PASTE(tile_of, SUFFIX)(2, false, a + i, runs, b, c + i, width, accumulates);
-  if (i < rows)
-    DP_PASTE(tile_of, SUFFIX)(1, false, a + i, runs, b, c + i, width, accumulates);
+  T edges[TILE_ROWS][PANEL] __attribute__((aligned(64)));
+  T *edge_rows[TILE_ROWS];
+  for (int i = 0; i < TILE_ROWS; ++i)
+    edge_rows[i] = edges[i];
+  for (int i = 0; accumulates && i < rows; ++i)
+    memcpy(edges[i], c[i], (size_t)width * sizeof(T));
+  DP_PASTE(whole_tile, SUFFIX)(a, rows, runs, b, edge_rows, is_full, accumulates);
+  for (int i = 0; i < rows; ++i)
+    memcpy(c[i], edges[i], (size_t)width * sizeof(T));
 }
 
 /* `vectors` vectors of channels of one pixel. */
