@@ -107,7 +107,70 @@ static bool looks_decimal(dp_view text) {
          (text.length == 8 && strncasecmp(text.data, "infinity", 8) == 0);
 }
 
+/* [sign] digits [. digits], of at most 19 digits: mantissa / 10^places. The usual number. */
+static bool read_plain(dp_view text, bool *negative_out, uint64_t *mantissa_out, int *places_out) {
+  size_t i = 0, digits = 0, point = 0;
+  *negative_out = text.length > 0 && text.data[0] == '-';
+  i += *negative_out || (text.length > 0 && text.data[0] == '+');
+  uint64_t mantissa = 0;
+  bool has_point = false;
+  for (; i < text.length; i++) {
+    char c = text.data[i];
+    if (is_digit(c)) {
+      mantissa = mantissa * 10 + (uint64_t)(c - '0');
+      digits++;
+      point += has_point;
+    } else if (c == '.' && !has_point) {
+      has_point = true;
+    } else {
+      return false;
+    }
+  }
+  *mantissa_out = mantissa;
+  *places_out = (int)point;
+  return digits > 0 && digits <= 19;
+}
+
+/* Quotients of numbers that are exact are rounded once, as they should be. */
+static bool parse_plain_double(dp_view text, double *value_out) {
+  static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10};
+  bool negative;
+  uint64_t mantissa;
+  int places;
+  if (!read_plain(text, &negative, &mantissa, &places) || mantissa >> 53 || places > 10)
+    return false;
+  double value = (double)mantissa / powers[places];
+  *value_out = negative ? -value : value;
+  return true;
+}
+
+bool dp_parse_float(dp_view text, float *value_out) {
+  static const float powers[] = {1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f, 1e8f, 1e9f, 1e10f};
+  bool negative;
+  uint64_t mantissa;
+  int places;
+  if (read_plain(text, &negative, &mantissa, &places) && !(mantissa >> 24) && places <= 10) {
+    float value = (float)mantissa / powers[places];
+    *value_out = negative ? -value : value;
+    return true;
+  }
+  double value;
+  if (!dp_parse_double(text, &value))
+    return false;
+  char small[64];
+  if (text.length < sizeof small && isfinite(value)) { /* not by way of double: rounded twice */
+    memcpy(small, text.data, text.length);
+    small[text.length] = '\0';
+    *value_out = strtof_l(small, NULL, get_locale());
+  } else {
+    *value_out = (float)value;
+  }
+  return true;
+}
+
 bool dp_parse_double(dp_view text, double *value_out) {
+  if (parse_plain_double(text, value_out))
+    return true;
   if (!looks_decimal(text))
     return false;
   char small[128];

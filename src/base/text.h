@@ -31,6 +31,8 @@ bool dp_parse_int64(dp_view text, int64_t *value_out);
 bool dp_parse_uint64(dp_view text, uint64_t *value_out);
 /* Decimal or scientific, inf and nan; independent of the locale. */
 bool dp_parse_double(dp_view text, double *value_out);
+/* The nearest float, rounded once. */
+bool dp_parse_float(dp_view text, float *value_out);
 
 /* A growing string. Zero-initialize; dp_text_deinit when done. data is always NUL-ended once
  * something was added; dp_text_string never returns NULL. */

@@ -90,6 +90,20 @@ static dp_status *conjugate_compute(dp_op_context *context, void *state) {
   return transpose(context, true);
 }
 
+/* The first position whose value is out of bounds or there already, or -1. `to` starts as -1. */
+#define DEFINE_INVERT(type)                                                                        \
+  static int64_t invert_##type(const type##_t *from, type##_t *to, int64_t count) {                \
+    for (int64_t i = 0; i < count; ++i) {                                                          \
+      if ((uint64_t)from[i] >= (uint64_t)count || to[from[i]] != -1)                               \
+        return i;                                                                                  \
+      to[from[i]] = (type##_t)i;                                                                   \
+    }                                                                                              \
+    return -1;                                                                                     \
+  }
+DEFINE_INVERT(int32)
+DEFINE_INVERT(int64)
+#undef DEFINE_INVERT
+
 static dp_status *invert_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   if (input->shape.rank != 1)
@@ -100,18 +114,14 @@ static dp_status *invert_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   bool wide = input->dtype == DP_INT64;
   memset(output->data, 0xff, (size_t)count * (wide ? 8 : 4));
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t value = dp_tensor_int_at(input, i);
-    if (value < 0 || value >= count)
-      return DP_INVALID("%lld is not between 0 and %lld", (long long)value, (long long)count);
-    if (dp_tensor_int_at(output, value) != -1)
-      return DP_INVALID("%lld is duplicated in the input.", (long long)value);
-    if (wide)
-      ((int64_t *)output->data)[value] = i;
-    else
-      ((int32_t *)output->data)[value] = (int32_t)i;
-  }
-  return NULL;
+  int64_t bad = wide ? invert_int64(input->data, output->data, count)
+                     : invert_int32(input->data, output->data, count);
+  if (bad < 0)
+    return NULL;
+  int64_t value = dp_tensor_int_at(input, bad);
+  if (value < 0 || value >= count)
+    return DP_INVALID("%lld is not between 0 and %lld", (long long)value, (long long)count);
+  return DP_INVALID("%lld is duplicated in the input.", (long long)value);
 }
 
 /* ---- Reverse ---- */

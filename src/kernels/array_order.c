@@ -273,7 +273,7 @@ static bool is_in_top(const float *row, int64_t columns, int64_t target, int64_t
   if (target < 0 || target >= columns || !isfinite(row[target]))
     return false;
   int64_t larger = 0;
-  for (int64_t i = 0; i < columns; ++i) {
+  for (int64_t i = 0; i < columns && larger < k; ++i) {
     if (!isfinite(row[i]))
       return false;
     larger += row[i] > row[target];

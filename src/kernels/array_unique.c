@@ -57,13 +57,41 @@ static void find_nonzero(dp_dtype dtype, const void *data, int64_t begin, int64_
   }
 }
 
-static void write_coordinates(const dp_shape *shape, int64_t index, int64_t *to) {
-  for (int i = shape->rank - 1; i > 0; --i) {
-    int64_t rest = index / shape->dims[i];
-    to[i] = index - rest * shape->dims[i];
-    index = rest;
+/* Steps to the next element in row-major order. */
+static void step_coordinates(const dp_shape *shape, int64_t *at) {
+  for (int i = shape->rank - 1; i >= 0; --i) {
+    if (++at[i] < shape->dims[i] || i == 0)
+      return;
+    at[i] = 0;
   }
-  to[0] = index;
+}
+
+/* Writes the coordinates of elements whose flag is set, from element `at` on; without a branch on
+ * the flags, which nobody can predict. Stops at `end`. */
+static int64_t *write_coordinates(const dp_shape *shape, const uint8_t *flags, int64_t count,
+                                  int64_t *at, int64_t *to, const int64_t *end) {
+  int rank = shape->rank, last = rank - 1;
+  for (int64_t i = 0; i < count && to < end;) {
+    int64_t first = at[last], run = shape->dims[last] - first;
+    run = run < count - i ? run : count - i;
+    if (rank == 1) {
+      for (int64_t k = 0; k < run && to < end; ++k) {
+        to[0] = first + k;
+        to += flags[i + k];
+      }
+    } else {
+      for (int64_t k = 0; k < run && to < end; ++k) {
+        for (int d = 0; d < last; ++d)
+          to[d] = at[d];
+        to[last] = first + k;
+        to += flags[i + k] * rank;
+      }
+    }
+    i += run;
+    at[last] += run - 1;
+    step_coordinates(shape, at);
+  }
+  return to;
 }
 
 static dp_status *where_compute(dp_op_context *context, void *state) {
@@ -75,26 +103,24 @@ static dp_status *where_compute(dp_op_context *context, void *state) {
   for (int64_t begin = 0; begin < total; begin += (int64_t)sizeof flags) {
     int64_t count = total - begin < (int64_t)sizeof flags ? total - begin : (int64_t)sizeof flags;
     find_nonzero(input->dtype, input->data, begin, count, flags);
-    for (int64_t i = 0; i < count; ++i)
+    uint64_t eight;
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      memcpy(&eight, flags + i, 8);
+      found += (int64_t)(eight * 0x0101010101010101u >> 56);
+    }
+    for (; i < count; ++i)
       found += flags[i];
   }
   int rank = input->shape.rank;
   dp_shape shape = dp_shape_matrix(found, rank);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  int64_t *to = output->data;
+  int64_t *to = output->data, *end = to + found * rank, at[DP_MAX_RANK] = {0};
   for (int64_t begin = 0; begin < total; begin += (int64_t)sizeof flags) {
     int64_t count = total - begin < (int64_t)sizeof flags ? total - begin : (int64_t)sizeof flags;
     find_nonzero(input->dtype, input->data, begin, count, flags);
-    for (int64_t i = 0; i < count; ++i) {
-      if (!flags[i])
-        continue;
-      if (rank == 1)
-        *to = begin + i;
-      else
-        write_coordinates(&input->shape, begin + i, to);
-      to += rank;
-    }
+    to = write_coordinates(&input->shape, flags, count, at, to, end);
   }
   return NULL;
 }
@@ -178,15 +204,14 @@ typedef struct slot {
   uint64_t key;
   int64_t entry; /* number of the unique + 1; 0: free */
 } slot;
+#define FIRST_SLOTS 256
 typedef struct table {
   slot *slots;
   uint64_t mask;
 } table;
 
-static dp_status *table_init(table *table, int64_t count) {
-  uint64_t capacity = 16;
-  while (capacity < (uint64_t)count * 2)
-    capacity *= 2;
+/* `capacity` is a power of two. */
+static dp_status *table_init(table *table, uint64_t capacity) {
   table->mask = capacity - 1;
   table->slots = dp_try_malloc(capacity * sizeof(slot));
   if (!table->slots)
@@ -208,6 +233,23 @@ static slot *table_find(const table *table, const items *stored, const int64_t *
   }
 }
 
+/* Twice as large. */
+static dp_status *table_grow(table *old) {
+  table grown;
+  DP_RETURN_IF_ERROR(table_init(&grown, 2 * (old->mask + 1)));
+  for (uint64_t i = 0; i <= old->mask; ++i) {
+    if (old->slots[i].entry == 0)
+      continue;
+    uint64_t to = mix(old->slots[i].key) & grown.mask;
+    while (grown.slots[to].entry != 0)
+      to = (to + 1) & grown.mask;
+    grown.slots[to] = old->slots[i];
+  }
+  dp_free(old->slots);
+  *old = grown;
+  return NULL;
+}
+
 static void store_index(dp_tensor *tensor, int64_t at, int64_t value) {
   if (tensor->dtype == DP_INT32)
     ((int32_t *)tensor->data)[at] = (int32_t)value;
@@ -220,20 +262,63 @@ static void store_index(dp_tensor *tensor, int64_t at, int64_t value) {
 static dp_status *find_uniques(const items *items, dp_tensor *positions, int64_t *firsts,
                                int64_t *count_out) {
   table table = {0};
-  DP_RETURN_IF_ERROR(table_init(&table, items->count));
+  DP_RETURN_IF_ERROR(table_init(&table, FIRST_SLOTS));
+  dp_status *status = NULL;
   int64_t count = 0;
-  for (int64_t i = 0; i < items->count; ++i) {
+  for (int64_t i = 0; i < items->count && !status; ++i) {
     uint64_t key = item_key(items, i);
     slot *at = table_find(&table, items, firsts, items, i, key);
+    int64_t entry = at->entry ? at->entry : count + 1;
     if (at->entry == 0) {
-      firsts[count] = i;
-      *at = (slot){key, ++count};
+      firsts[count++] = i;
+      *at = (slot){key, entry};
+      if ((uint64_t)count * 2 > table.mask)
+        status = table_grow(&table);
     }
-    store_index(positions, i, at->entry - 1);
+    store_index(positions, i, entry - 1);
   }
   dp_free(table.slots);
   *count_out = count;
-  return NULL;
+  return status;
+}
+
+/* The same for plain integers of one size, which are their own keys. */
+#define DEFINE_FIND_INTEGERS(type)                                                                 \
+  static dp_status *find_##type(const type *values, int64_t total, dp_tensor *positions,           \
+                                int64_t *firsts, int64_t *count_out) {                             \
+    table table = {0};                                                                             \
+    DP_RETURN_IF_ERROR(table_init(&table, FIRST_SLOTS));                                           \
+    dp_status *status = NULL;                                                                      \
+    int64_t count = 0;                                                                             \
+    for (int64_t i = 0; i < total && !status; ++i) {                                               \
+      uint64_t key = values[i], slot_index = mix(key) & table.mask;                                \
+      while (table.slots[slot_index].entry != 0 && table.slots[slot_index].key != key)             \
+        slot_index = (slot_index + 1) & table.mask;                                                \
+      slot *at = &table.slots[slot_index];                                                         \
+      int64_t entry = at->entry ? at->entry : count + 1;                                           \
+      if (at->entry == 0) {                                                                        \
+        firsts[count++] = i;                                                                       \
+        *at = (slot){key, entry};                                                                  \
+        if ((uint64_t)count * 2 > table.mask)                                                      \
+          status = table_grow(&table);                                                             \
+      }                                                                                            \
+      store_index(positions, i, entry - 1);                                                        \
+    }                                                                                              \
+    dp_free(table.slots);                                                                          \
+    *count_out = count;                                                                            \
+    return status;                                                                                 \
+  }
+DEFINE_FIND_INTEGERS(uint32_t)
+DEFINE_FIND_INTEGERS(uint64_t)
+#undef DEFINE_FIND_INTEGERS
+
+static dp_status *find_any_uniques(const items *items, dp_tensor *positions, int64_t *firsts,
+                                   int64_t *count_out) {
+  if (items->width == 1 && (items->dtype == DP_INT32 || items->dtype == DP_UINT32))
+    return find_uint32_t((const uint32_t *)items->data, items->count, positions, firsts, count_out);
+  if (items->width == 1 && (items->dtype == DP_INT64 || items->dtype == DP_UINT64))
+    return find_uint64_t((const uint64_t *)items->data, items->count, positions, firsts, count_out);
+  return find_uniques(items, positions, firsts, count_out);
 }
 
 static dp_status *unique_axis(dp_op_context *context, int *axis_out) {
@@ -317,7 +402,7 @@ static dp_status *unique_compute(dp_op_context *context, void *state) {
   if (!status) {
     items items = {input->dtype, rows.data, length, length ? input->shape.elements / length : 0,
                    dp_dtype_size(input->dtype)};
-    status = find_uniques(&items, positions, firsts, &count);
+    status = find_any_uniques(&items, positions, firsts, &count);
     dp_tensor_deinit(&rows);
   }
   if (!status)
@@ -331,7 +416,10 @@ static dp_status *unique_compute(dp_op_context *context, void *state) {
 /* ---- ListDiff: what is in x and not in y ---- */
 static dp_status *difference(const items *x, const items *y, int64_t *kept, int64_t *count_out) {
   table table = {0};
-  DP_RETURN_IF_ERROR(table_init(&table, y->count));
+  uint64_t capacity = FIRST_SLOTS;
+  while (capacity < (uint64_t)y->count * 2)
+    capacity *= 2;
+  DP_RETURN_IF_ERROR(table_init(&table, capacity));
   int64_t *firsts = dp_try_malloc((size_t)(y->count + 1) * sizeof *firsts), uniques = 0;
   if (!firsts) {
     dp_free(table.slots);

@@ -209,13 +209,16 @@ static dp_status *unfilter(int filter, uint8_t *row, const uint8_t *above, size_
       row[i] = (uint8_t)(row[i] + above[i]);
     return NULL;
   case 3:
-    for (size_t i = 0; i < length; ++i)
-      row[i] = (uint8_t)(row[i] + ((i >= step ? row[i - step] : 0) + above[i]) / 2);
+    for (size_t i = 0; i < length && i < step; ++i)
+      row[i] = (uint8_t)(row[i] + above[i] / 2);
+    for (size_t i = step; i < length; ++i)
+      row[i] = (uint8_t)(row[i] + (row[i - step] + above[i]) / 2);
     return NULL;
   case 4:
-    for (size_t i = 0; i < length; ++i)
-      row[i] = (uint8_t)(row[i] + paeth(i >= step ? row[i - step] : 0, above[i],
-                                        i >= step ? above[i - step] : 0));
+    for (size_t i = 0; i < length && i < step; ++i)
+      row[i] = (uint8_t)(row[i] + paeth(0, above[i], 0));
+    for (size_t i = step; i < length; ++i)
+      row[i] = (uint8_t)(row[i] + paeth(row[i - step], above[i], above[i - step]));
     return NULL;
   default:
     return broken("a filter that is not known");
@@ -303,6 +306,12 @@ static void put_pixel(const png *png, const target *target, int64_t x, int64_t y
   }
 }
 
+/* Whether the file's bytes are what is wanted. */
+static bool is_as_wanted(const png *png, const target *target) {
+  return png->depth == 8 && target->bits == 8 && png->color != PALETTE &&
+         target->channels == png->file_channels;
+}
+
 /* One pass: every `step` pixels from (x0, y0). */
 typedef struct pass {
   int64_t x0, y0, x_step, y_step;
@@ -321,7 +330,10 @@ static dp_status *decode_pass(unpacker *unpacker, const target *target, const pa
   for (int64_t y = pass->y0; y < png->height; y += pass->y_step) {
     DP_RETURN_IF_ERROR(unpack_bytes(unpacker, row, length + 1));
     DP_RETURN_IF_ERROR(unfilter(row[0], row + 1, above + 1, length, step));
-    for (int64_t i = 0; i < columns; ++i) {
+    bool copies = pass->x_step == 1 && is_as_wanted(png, target);
+    if (copies)
+      memcpy(target->pixels + (size_t)(y * target->width * target->channels), row + 1, length);
+    for (int64_t i = 0; i < columns && !copies; ++i) {
       uint16_t rgba[4];
       DP_RETURN_IF_ERROR(pixel_at(png, row + 1, i, rgba));
       put_pixel(png, target, pass->x0 + i * pass->x_step, y, rgba);

@@ -8,10 +8,11 @@
 #include "kernels/gemm_internal.h"
 #include "kernels/loops_move_internal.h"
 
-#define BLOCK_TILES 32     /* tiles of rows that share a panel while it is in the cache */
-#define CHUNK_BYTES 262144 /* of a panel, or of both operands of a filter's gradient, in one pass  \
-                            */
-#define SPEED 50           /* multiplications and additions in a nanosecond, roughly */
+#define BLOCK_TILES 32 /* tiles of rows that share a panel while it is in the cache */
+#define CHUNK_BYTES                                                                                \
+  262144         /* of a panel, or of both operands of a filter's gradient, in one pass            \
+                  */
+#define SPEED 50 /* multiplications and additions in a nanosecond, roughly */
 
 static const dp_conv_fns *fns_of(const dp_conv *conv) {
   return &dp_conv_table()->fns[conv->dtype];

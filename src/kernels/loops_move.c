@@ -2,6 +2,8 @@
  * each instruction set. */
 #include "kernels/loops_move_internal.h"
 
+#include <string.h>
+
 typedef uint8_t unit1;
 typedef uint16_t unit2 __attribute__((aligned(1), may_alias));
 typedef uint32_t unit4 __attribute__((aligned(1), may_alias));

@@ -75,11 +75,33 @@ static inline void NAME(transpose_tile)(UNIT *restrict to, int64_t to_stride,
 #endif
 }
 
+/* A square whose sides are a line of the cache. It goes through copies on the stack, so that every
+ * line outside is touched once: strides that are powers of two put all of them into one set. */
+#define LINE ((int64_t)(64 / sizeof(UNIT)))
+static void NAME(transpose_lines)(UNIT *to, int64_t to_stride, const UNIT *from,
+                                  int64_t from_stride) {
+  UNIT in[LINE * LINE], out[LINE * LINE];
+  for (int64_t c = 0; c < LINE; ++c)
+    memcpy(in + c * LINE, from + c * from_stride, 64);
+  for (int64_t r = 0; r < LINE; r += TILE)
+    for (int64_t c = 0; c < LINE; c += TILE)
+      NAME(transpose_tile)(out + r * LINE + c, LINE, in + c * LINE + r, LINE);
+  for (int64_t r = 0; r < LINE; ++r)
+    memcpy(to + r * to_stride, out + r * LINE, 64);
+}
+
 static void NAME(transpose)(void *to_memory, int64_t to_stride, const void *from_memory,
                             int64_t from_stride, int64_t rows, int64_t columns) {
   UNIT *to = to_memory;
   const UNIT *from = from_memory;
   int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
+  if (rows % LINE == 0 && columns % LINE == 0) {
+    for (int64_t r = 0; r < rows; r += LINE)
+      for (int64_t c = 0; c < columns; c += LINE)
+        NAME(transpose_lines)
+        (to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+    return;
+  }
   for (int64_t r = 0; r < whole_rows; r += TILE) {
     for (int64_t c = 0; c < whole_columns; c += TILE)
       NAME(transpose_tile)
@@ -92,3 +114,4 @@ static void NAME(transpose)(void *to_memory, int64_t to_stride, const void *from
     for (int64_t c = 0; c < columns; ++c)
       to[r * to_stride + c] = from[c * from_stride + r];
 }
+#undef LINE

@@ -80,6 +80,11 @@ static void DP_PASTE(amsgrad, SUFFIX)(const dp_optimizer_call *call) {
 
 /* The common case lr_power = -1/2 needs no powers. `scaled` is multiply_linear_by_lr. A dense
  * update gives 0 wherever l1 wins; a sparse one divides even there. */
+static inline T DP_PASTE(clip, SUFFIX)(T value, T limit) {
+  T low = value < limit ? value : limit;
+  return low > -limit ? low : -limit;
+}
+
 static inline void DP_PASTE(ftrl_step, SUFFIX)(const dp_optimizer_call *call, T rate, T l1, T l2,
                                                T shrinkage, T power) {
   const bool scaled = call->option, is_sparse = call->is_sparse, is_root = power == (T)-0.5;
@@ -87,24 +92,35 @@ static inline void DP_PASTE(ftrl_step, SUFFIX)(const dp_optimizer_call *call, T 
   const T gain = scaled ? rate : 1, loss = scaled ? 1 : 1 / rate;
   const T *v = OLD(0), *a = OLD(1), *b = OLD(2);
   T *variable = NEW(0), *sum = NEW(1), *linear = NEW(2);
-#define FTRL(power_of)                                                                             \
+/* Dense and sparse updates differ in the last step; each has a loop of its own, which compilers
+ * vectorize. */
+#define FTRL(power_of, pull_of, value_of)                                                          \
   LOOP {                                                                                           \
     T g = gradient[i], squares = a[i] + g * g, root = power_of(squares);                           \
     T line = b[i] + ((g + 2 * shrinkage * v[i]) * gain - (root - power_of(a[i])) * loss * v[i]);   \
-    T within = line < limit ? line : limit;                                                        \
-    within = within > -limit ? within : -limit;                                                    \
-    T pull = is_sparse ? within : limit * DP_PASTE(sign_of, SUFFIX)(line);                         \
-    T value = (pull - line) / (root * loss + base);                                                \
+    T value = (pull_of(line) - line) / (root * loss + base);                                       \
     sum[i] = squares;                                                                              \
     linear[i] = line;                                                                              \
-    variable[i] = is_sparse || ABS(line) > limit ? value : 0;                                      \
+    variable[i] = value_of(line, value);                                                           \
   }
+#define SIGNED_LIMIT(line) (limit * DP_PASTE(sign_of, SUFFIX)(line))
+#define BEYOND_LIMIT(line, value) (ABS(line) > limit ? (value) : 0)
+#define WITHIN_LIMIT(line) DP_PASTE(clip, SUFFIX)(line, limit)
+#define ANYWHERE(line, value) (value)
 #define POWER_OF(x) POW(x, -power)
-  if (is_root) {
-    FTRL(SQRT)
+  if (is_root && is_sparse) {
+    FTRL(SQRT, WITHIN_LIMIT, ANYWHERE)
+  } else if (is_root) {
+    FTRL(SQRT, SIGNED_LIMIT, BEYOND_LIMIT)
+  } else if (is_sparse) {
+    FTRL(POWER_OF, WITHIN_LIMIT, ANYWHERE)
   } else {
-    FTRL(POWER_OF)
+    FTRL(POWER_OF, SIGNED_LIMIT, BEYOND_LIMIT)
   }
+#undef SIGNED_LIMIT
+#undef BEYOND_LIMIT
+#undef WITHIN_LIMIT
+#undef ANYWHERE
 #undef POWER_OF
 #undef FTRL
 }

@@ -6,11 +6,32 @@
 #include <stdbool.h>
 #include "kernels/loops_types_internal.h"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define VECTOR_BYTES 64
+#define LARGER_FLOAT(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
+#define LARGER_DOUBLE(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
+#elif defined(__AVX__)
+#include <immintrin.h>
+#define VECTOR_BYTES 32
+#define LARGER_FLOAT(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
+#define LARGER_DOUBLE(a, b) _mm256_max_pd((__m256d)(a), (__m256d)(b))
+#else
+#define VECTOR_BYTES 16
+#define LARGER_FLOAT(a, b) ((((a) > (b)) & (places_float)(a)) | (~((a) > (b)) & (places_float)(b)))
+#define LARGER_DOUBLE(a, b)                                                                        \
+  ((((a) > (b)) & (places_double)(a)) | (~((a) > (b)) & (places_double)(b)))
+#endif
+
 #define IS_FLOAT
+#define MASK int32_t
+#define LARGER LARGER_FLOAT
 #define T float
 #define SUFFIX float
 #define LEAST (-INFINITY)
 #include "kernels/loops_pool.tmpl.h"
+#define MASK int64_t
+#define LARGER LARGER_DOUBLE
 #define T double
 #define SUFFIX double
 #define LEAST (-(double)INFINITY)
@@ -53,7 +74,10 @@
   .fill_least = fill_least_##name, .take_largest = take_largest_##name, .add = add_##name,         \
   .take_place = take_place_##name, .add_equal = add_equal_##name, .scatter = scatter_##name,       \
   .gather = gather_##name
-#define FLOAT_ENTRY(name) ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name
+#define FLOAT_ENTRY(name)                                                                          \
+  ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name,                             \
+               .view_largest = view_largest_##name, .view_average = view_average_##name,           \
+               .view_scatter = view_scatter_##name, .view_spread = view_spread_##name
 
 const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
     .fns =

@@ -7,6 +7,11 @@
 #include "kernels/isa/isa_internal.h"
 #include "tensor/dtype.h"
 
+/* What of a window lies inside the image: pixels `row_step` and `column_step` elements apart. */
+typedef struct dp_pooling_view {
+  int64_t rows, row_step, columns, column_step;
+} dp_pooling_view;
+
 typedef struct dp_pooling_fns {
   /* The least value of the type, everywhere. */
   void (*fill_least)(void *to, int64_t count);
@@ -27,6 +32,16 @@ typedef struct dp_pooling_fns {
                   int64_t stride);
   void (*gather)(void *to, const int32_t *where, const void *from, int64_t channels,
                  int64_t stride);
+  /* One output pixel, all channels at once (float and double; elsewhere NULL): the largest of the
+   * window, its sum times `factor`, and the gradients of both, added to a window of `to`. `from`
+   * and `to` are the windows' first pixels. */
+  void (*view_largest)(void *to, const void *from, const dp_pooling_view *view, int64_t channels);
+  void (*view_average)(void *to, const void *from, const dp_pooling_view *view, int64_t channels,
+                       double factor);
+  void (*view_scatter)(void *to, const void *from, const void *gradient,
+                       const dp_pooling_view *view, int64_t channels);
+  void (*view_spread)(void *to, const void *gradient, const dp_pooling_view *view, int64_t channels,
+                      double factor);
 } dp_pooling_fns;
 
 typedef struct dp_pooling_loops {

@@ -12,6 +12,36 @@
 #define DP_VECTOR_BYTES 16
 #endif
 
+/* The instructions give their second operand when either is NaN; a NaN in b is put back. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define KEEP_NAN_FLOAT(result, b)                                                                  \
+  _mm512_mask_mov_ps(result, _mm512_cmp_ps_mask((__m512)(b), (__m512)(b), _CMP_UNORD_Q),           \
+                     (__m512)(b))
+#define KEEP_NAN_DOUBLE(result, b)                                                                 \
+  _mm512_mask_mov_pd(result, _mm512_cmp_pd_mask((__m512d)(b), (__m512d)(b), _CMP_UNORD_Q),         \
+                     (__m512d)(b))
+#define LARGER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm512_max_ps((__m512)(b), (__m512)(a)), b)
+#define SMALLER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm512_min_ps((__m512)(b), (__m512)(a)), b)
+#define LARGER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm512_max_pd((__m512d)(b), (__m512d)(a)), b)
+#define SMALLER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm512_min_pd((__m512d)(b), (__m512d)(a)), b)
+#elif defined(__AVX__)
+#include <immintrin.h>
+#define KEEP_NAN_FLOAT(result, b)                                                                  \
+  _mm256_blendv_ps(result, (__m256)(b), _mm256_cmp_ps((__m256)(b), (__m256)(b), _CMP_UNORD_Q))
+#define KEEP_NAN_DOUBLE(result, b)                                                                 \
+  _mm256_blendv_pd(result, (__m256d)(b), _mm256_cmp_pd((__m256d)(b), (__m256d)(b), _CMP_UNORD_Q))
+#define LARGER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm256_max_ps((__m256)(b), (__m256)(a)), b)
+#define SMALLER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm256_min_ps((__m256)(b), (__m256)(a)), b)
+#define LARGER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm256_max_pd((__m256d)(b), (__m256d)(a)), b)
+#define SMALLER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm256_min_pd((__m256d)(b), (__m256d)(a)), b)
+#endif
+
+#ifdef LARGER_FLOAT
+#define LARGER LARGER_FLOAT
+#define SMALLER SMALLER_FLOAT
+#endif
+#define HAS_NAN
 #define T float
 #define SUFFIX float
 #define WIDE double
@@ -23,6 +53,11 @@
 #define ORDER
 #include "kernels/loops_reduce_type.tmpl.h"
 
+#ifdef LARGER_DOUBLE
+#define LARGER LARGER_DOUBLE
+#define SMALLER SMALLER_DOUBLE
+#endif
+#define HAS_NAN
 #define T double
 #define SUFFIX double
 #define WIDE double

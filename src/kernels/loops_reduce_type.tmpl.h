@@ -1,7 +1,9 @@
 /* The reductions of one real type: includes loops_reduce.tmpl.h once an operation. The includer
  * defines T, SUFFIX, WIDE, MASK (the signed integer of T's size), LOWEST, HIGHEST; ARITHMETIC for
  * types that have sums of their own (signed integers share the unsigned ones), ORDER for those that
- * have Max and Min. */
+ * have Max and Min, HAS_NAN, LARGER(a, b) and SMALLER(a, b) where the instruction set has them for
+ * vectors.
+ */
 #define VECTOR
 #define NAME_OF(operation, function) DP_PASTE(operation, DP_PASTE(function, SUFFIX))
 
@@ -42,20 +44,42 @@ static inline NAME_OF(values, type)
                                  (~mask & (NAME_OF(masks, type))a));
 }
 
+#ifdef HAS_NAN /* which wins; in this form compilers vectorize it */
+#define KEEP_NAN(b, result) ((b) != (b) ? (b) : (result))
+#else
+#define KEEP_NAN(b, result) (result)
+#endif
+static inline T NAME_OF(larger, of)(T a, T b) {
+  T larger = b > a ? b : a;
+  return KEEP_NAN(b, larger);
+}
+static inline T NAME_OF(smaller, of)(T a, T b) {
+  T smaller = b < a ? b : a;
+  return KEEP_NAN(b, smaller);
+}
+
 #define NAME(function) NAME_OF(max, function)
 #define IDENTITY LOWEST
 #define LOAD(x) (x)
 #define LOAD_VECTOR(x) (x)
-#define COMBINE(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
+#define COMBINE(a, b) NAME_OF(larger, of)(a, b)
+#ifdef LARGER
+#define COMBINE_VECTOR(a, b) ((NAME(vector))LARGER(a, b))
+#else
 #define COMBINE_VECTOR(a, b) NAME_OF(choose, vector)(((b) > (a)) | ((b) != (b)), b, a)
+#endif
 #include "kernels/loops_reduce.tmpl.h"
 
 #define NAME(function) NAME_OF(min, function)
 #define IDENTITY HIGHEST
 #define LOAD(x) (x)
 #define LOAD_VECTOR(x) (x)
-#define COMBINE(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define COMBINE(a, b) NAME_OF(smaller, of)(a, b)
+#ifdef SMALLER
+#define COMBINE_VECTOR(a, b) ((NAME(vector))SMALLER(a, b))
+#else
 #define COMBINE_VECTOR(a, b) NAME_OF(choose, vector)(((b) < (a)) | ((b) != (b)), b, a)
+#endif
 #include "kernels/loops_reduce.tmpl.h"
 #endif
 
@@ -70,3 +94,7 @@ static inline NAME_OF(values, type)
 #undef HIGHEST
 #undef ARITHMETIC
 #undef ORDER
+#undef LARGER
+#undef SMALLER
+#undef HAS_NAN
+#undef KEEP_NAN

@@ -28,6 +28,7 @@ static inline double fast_sigmoid(double x) {
 #define fast_log1p log1p
 #define fast_tanh tanh
 #define fast_erf erf
+#define fast_erfc erfc
 #define T double
 #define SUFFIX double
 #define CALL(name) name

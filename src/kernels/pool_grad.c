@@ -137,6 +137,39 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
       }
 }
 
+/* A flat image whose gradient needs no places kept. */
+static void run_flat_image(const gradient_work *work, int64_t image) {
+  const dp_window *d = work->plan->dims;
+  const dp_pooling_fns *fns = work->state->fns;
+  int64_t channels = work->plan->channels;
+  const char *gradient =
+      work->gradient + place(work, image, dp_pooling_pixels_out(work->plan), 0, 0);
+  for (int64_t y = 0; y < d[1].out; ++y)
+    for (int64_t x = 0; x < d[2].out; ++x) {
+      int64_t first = dp_window_first(&d[1], y) * d[2].in + dp_window_first(&d[2], x);
+      int64_t at = place(work, image, dp_pooling_pixels_in(work->plan), first, 0);
+      dp_pooling_view view = {dp_window_last(&d[1], y) - dp_window_first(&d[1], y),
+                              d[2].in * channels,
+                              dp_window_last(&d[2], x) - dp_window_first(&d[2], x), channels};
+      if (view.rows > 0 && view.columns > 0) {
+        if (work->in)
+          fns->view_scatter(work->to + at, work->in + at, gradient, &view, channels);
+        else
+          fns->view_spread(work->to + at, gradient, &view, channels,
+                           1.0 / (double)(view.rows * view.columns));
+      }
+      gradient += (size_t)channels * dp_dtype_size(work->state->work);
+    }
+}
+
+/* Averages over windows larger than the image are spread otherwise (spread_box). */
+static bool is_flat(const gradient_work *work) {
+  const dp_window *d = work->plan->dims;
+  bool fits = d[1].size <= d[1].in && d[2].size <= d[2].in;
+  return d[0].in == 1 && work->state->fns->view_scatter && work->plan->channels <= BLOCK &&
+         (work->run == scatter_pixel || (work->run == spread_pixel && fits));
+}
+
 /* Task i: block i % blocks of the channels of image i / blocks. */
 static void run_blocks(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
@@ -146,6 +179,12 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     int64_t image = i / blocks, channel = i % blocks * BLOCK, count = plan->channels - channel;
     count = count < BLOCK ? count : BLOCK;
+    if (is_flat(work)) {
+      size_t bytes = (size_t)(dp_pooling_pixels_in(plan) * plan->channels) * size;
+      memset(work->to + place(work, image, dp_pooling_pixels_in(plan), 0, 0), 0, bytes);
+      run_flat_image(work, image);
+      continue;
+    }
     if (work->zeroes)
       for (int64_t p = 0; p < dp_pooling_pixels_in(plan); ++p)
         memset(work->to + place(work, image, dp_pooling_pixels_in(plan), p, channel), 0,

@@ -1,4 +1,5 @@
-/* Range over one type. The includer defines T, NAME, SIZE(start, limit, delta) and ADD(a, b). */
+/* Range over one type. The includer defines T, NAME, SIZE(start, limit, delta);
+ * LOOP, of the sequence loops, for integers. Floats are added step by step, as TensorFlow does. */
 static dp_status *NAME(dp_op_context *context, const void *start_data, const void *limit_data,
                        const void *delta_data) {
   T start = *(const T *)start_data, limit = *(const T *)limit_data, delta = *(const T *)delta_data;
@@ -12,14 +13,18 @@ static dp_status *NAME(dp_op_context *context, const void *start_data, const voi
   dp_shape shape = dp_shape_vector((int64_t)exact);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
+#ifdef LOOP
+  dp_sequence_table()->LOOP(output->data, start, delta, 0, shape.elements);
+#else
   T *to = output->data, value = start;
   for (int64_t i = 0; i < shape.elements; ++i) {
     to[i] = value;
-    value = ADD(value, delta);
+    value += delta;
   }
+#endif
   return NULL;
 }
 #undef T
 #undef NAME
 #undef SIZE
-#undef ADD
+#undef LOOP

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include "kernels/loops_sequence_internal.h"
 #include "kernels/support_internal.h"
 
 static dp_status *range_error(bool grows, double start, double limit) {
@@ -27,22 +28,20 @@ static double integer_steps(int64_t start, int64_t limit, int64_t delta) {
 #define T int32_t
 #define NAME range_int32
 #define SIZE integer_steps
-#define ADD(a, b) ((int32_t)((uint32_t)(a) + (uint32_t)(b)))
+#define LOOP range_int32
 #include "kernels/range.tmpl.h"
 #define T int64_t
 #define NAME range_int64
 #define SIZE integer_steps
-#define ADD(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define LOOP range_int64
 #include "kernels/range.tmpl.h"
 #define T float
 #define NAME range_float
 #define SIZE(start, limit, delta) (double)ceilf(fabsf((limit - start) / delta))
-#define ADD(a, b) ((a) + (b))
 #include "kernels/range.tmpl.h"
 #define T double
 #define NAME range_double
 #define SIZE(start, limit, delta) ceil(fabs((limit - start) / delta))
-#define ADD(a, b) ((a) + (b))
 #include "kernels/range.tmpl.h"
 
 static float round_short(dp_dtype dtype, float value) {
@@ -104,16 +103,14 @@ static dp_status *range_compute(dp_op_context *context, void *memory) {
 /* ---- LinSpace ---- */
 static void fill_line_float(float *to, float start, float stop, int64_t count) {
   float step = count > 1 ? (stop - start) / (float)(count - 1) : 0;
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = start + step * (float)i;
+  dp_sequence_table()->line_float(to, start, step, 0, count);
   if (count > 1)
     to[count - 1] = stop; /* whatever rounding says */
 }
 
 static void fill_line_double(double *to, double start, double stop, int64_t count) {
   double step = count > 1 ? (stop - start) / (double)(count - 1) : 0;
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = start + step * (double)i;
+  dp_sequence_table()->line_double(to, start, step, 0, count);
   if (count > 1)
     to[count - 1] = stop;
 }

@@ -1,6 +1,7 @@
 /* Bytes in strings that stand for something else: base64, raw numbers, compressed data, tensors. */
 #include "kernels/families_internal.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <zlib.h>
 #include "kernels/string_internal.h"
@@ -14,18 +15,26 @@ static dp_status *encode_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 static dp_status *encode(const void *state, dp_view input, dp_text *text) {
-  for (size_t i = 0; i < input.length; i += 3) {
-    size_t rest = input.length - i < 3 ? input.length - i : 3;
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k)
-      group = group << 8 | (k < rest ? (uint8_t)input.data[i + k] : 0);
-    for (size_t k = 0; k < 4; ++k) {
-      if (k <= rest)
-        dp_text_add_char(text, alphabet[group >> (18 - 6 * k) & 63]);
-      else if (*(const bool *)state)
-        dp_text_add_char(text, '=');
+  const uint8_t *from = (const uint8_t *)input.data;
+  char block[4 * 256];
+  size_t used = 0, whole = input.length / 3 * 3, rest = input.length - whole;
+  for (size_t i = 0; i < whole; i += 3) {
+    uint32_t group = (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8 | from[i + 2];
+    for (int k = 0; k < 4; ++k)
+      block[used++] = alphabet[group >> (18 - 6 * k) & 63];
+    if (used == sizeof block) {
+      dp_text_append(text, block, used);
+      used = 0;
     }
   }
+  if (rest > 0) {
+    uint32_t group = (uint32_t)from[whole] << 16 | (rest > 1 ? (uint32_t)from[whole + 1] << 8 : 0);
+    for (size_t k = 0; k <= rest; ++k)
+      block[used++] = alphabet[group >> (18 - 6 * k) & 63];
+    for (size_t k = rest; k < 3 && *(const bool *)state; ++k)
+      block[used++] = '=';
+  }
+  dp_text_append(text, block, used);
   return NULL;
 }
 
@@ -33,9 +42,20 @@ static dp_status *encode_compute(dp_op_context *context, void *memory) {
   return dp_string_map(context, encode, memory);
 }
 
-static int digit_of(char c) {
-  const char *found = c ? memchr(alphabet, c, 64) : NULL;
-  return found ? (int)(found - alphabet) : -1;
+/* The value of a digit; what is none has a bit above the sixth. */
+static inline uint32_t digit_of(char c) {
+  return c >= 'a' && c <= 'z'   ? (uint32_t)(c - 'a' + 26)
+         : c >= 'A' && c <= 'Z' ? (uint32_t)(c - 'A')
+         : c >= '0' && c <= '9' ? (uint32_t)(c - '0' + 52)
+         : c == '-'             ? 62
+         : c == '_'             ? 63
+                                : 64;
+}
+static uint8_t digits[256];
+static pthread_once_t digits_once = PTHREAD_ONCE_INIT;
+static void make_digits(void) {
+  for (int c = 0; c < 256; ++c)
+    digits[c] = (uint8_t)digit_of((char)c);
 }
 
 static dp_status *decode(const void *state, dp_view input, dp_text *text) {
@@ -47,18 +67,28 @@ static dp_status *decode(const void *state, dp_view input, dp_text *text) {
   }
   if (length % 4 == 1)
     return DP_INVALID("Base64 string length cannot be 1 modulo 4.");
+  pthread_once(&digits_once, make_digits);
+  const uint8_t *from = (const uint8_t *)input.data;
+  char block[3 * 256];
+  size_t used = 0;
   for (size_t i = 0; i < length; i += 4) {
     size_t have = length - i < 4 ? length - i : 4;
-    uint32_t group = 0;
+    uint32_t group = 0, seen = 0;
     for (size_t k = 0; k < 4; ++k) {
-      int digit = k < have ? digit_of(input.data[i + k]) : 0;
-      if (digit < 0)
-        return DP_INVALID("Invalid character found in base64.");
-      group = group << 6 | (uint32_t)digit;
+      uint32_t digit = k < have ? digits[from[i + k]] : 0;
+      seen |= digit;
+      group = group << 6 | digit;
     }
+    if (seen > 63)
+      return DP_INVALID("Invalid character found in base64.");
     for (size_t k = 0; k + 1 < have; ++k)
-      dp_text_add_char(text, (char)(group >> (16 - 8 * k)));
+      block[used++] = (char)(group >> (16 - 8 * k));
+    if (used == sizeof block) {
+      dp_text_append(text, block, used);
+      used = 0;
+    }
   }
+  dp_text_append(text, block, used);
   return NULL;
 }
 

@@ -1,7 +1,6 @@
 /* Helpers of the string kernels; the contracts are in the header. */
 #include "kernels/string_internal.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,21 +99,14 @@ bool dp_string_to_number(dp_view text, dp_dtype dtype, void *number_out) {
   text = dp_string_trim(text);
   if (dtype != DP_FLOAT && dtype != DP_DOUBLE)
     return to_integer(text, dtype, number_out);
+  if (dtype == DP_FLOAT && dp_parse_float(text, number_out))
+    return true;
   double number;
   if (!dp_parse_double(text, &number) && !parse_hexadecimal(text, &number))
     return false;
-  if (dtype == DP_DOUBLE) {
+  if (dtype == DP_DOUBLE)
     *(double *)number_out = number;
-    return true;
-  }
-  /* Not by way of double: that would round twice. */
-  char small[64];
-  if (text.length < sizeof(small) && isfinite(number)) {
-    memcpy(small, text.data, text.length);
-    small[text.length] = '\0';
-    *(float *)number_out = strtof(small, NULL);
-  } else {
+  else
     *(float *)number_out = (float)number;
-  }
   return true;
 }

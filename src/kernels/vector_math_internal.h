@@ -183,6 +183,68 @@ static inline float dp_erf(float x) {
   return a <= 1.0f ? small : a > 1.0f ? large : x;
 }
 
+/* The angle of (x, y), as atan2f(y, x). */
+static inline float dp_atan2(float y, float x) {
+  float a = dp_abs_float(x), b = dp_abs_float(y);
+  float top = a > b ? a : b, low = a > b ? b : a;
+  /* The tangent is low / top; beyond tan(pi/8), that of the angle less pi/4. */
+  int is_wide = low > 0.414213562f * top;
+  float numerator = is_wide ? low - top : low, denominator = is_wide ? low + top : top;
+  float t = numerator / (top == 0.0f ? 1.0f : denominator), square = t * t;
+  float q = -6.459169172e-02f; /* (atan(t) / t - 1) / t^2 */
+  q = dp_fma_float(q, square, 1.074623634e-01f);
+  q = dp_fma_float(q, square, -1.426422686e-01f);
+  q = dp_fma_float(q, square, 1.999954991e-01f);
+  q = dp_fma_float(q, square, -3.333333181e-01f);
+  float angle = dp_fma_float(q * square, t, t);
+  angle = is_wide ? 0.785398185f + (angle - 2.185569414e-08f) : angle;
+  float far = low == INFINITY ? 0.785398185f : 0.0f;
+  angle = top == INFINITY ? far : angle;
+  angle = b > a ? 1.57079637f - (angle + 4.371138829e-08f) : angle;
+  angle = dp_float_bits(x) >> 31 ? 3.14159274f - (angle + 8.742277657e-08f) : angle;
+  float result = dp_with_sign(angle, y), sum = x + y;
+  result = x != x ? sum : result;
+  return y != y ? sum : result;
+}
+
+/* e^x for -120 <= x <= 1, to nine digits, in double. */
+static inline double dp_exp_nine_digits(double x) {
+  const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
+  double shifted = x * 1.44269504088896340736 + magic, n = shifted - magic;
+  double r = x - n * 0.69314718055994530942;
+  double p = 1.98993932385739373e-04;
+  p = p * r + 1.39337317248051169e-03;
+  p = p * r + 8.33329833928580198e-03;
+  p = p * r + 4.16664641897515550e-02;
+  p = p * r + 1.66666667193277274e-01;
+  p = p * r + 5.00000001353650525e-01;
+  union {
+    uint64_t bits;
+    double value;
+  } scale = {(dp_double_bits(shifted) + 1023) << 52};
+  return (1.0 + r + p * r * r) * scale.value;
+}
+
+/* t e^(P(t) - x^2) with t = 1 / (1 + |x| / 2); below zero 2 less that. In double inside. */
+static inline float dp_erfc(float x) {
+  double a = (double)dp_abs_float(x);
+  a = a > 10.5 ? 10.5 : a; /* zero as a float */
+  double t = 1.0 / (1.0 + 0.5 * a), p = -1.40617332681242740e-01;
+  p = p * t + 9.64371684878607027e-01;
+  p = p * t - 2.76850020664901297e+00;
+  p = p * t + 4.21076820624333692e+00;
+  p = p * t - 3.52917057058308092e+00;
+  p = p * t + 1.65558928581460707e+00;
+  p = p * t - 7.08129189362874278e-01;
+  p = p * t + 2.24958940989517520e-01;
+  p = p * t + 3.54627459119812583e-01;
+  p = p * t + 1.00167345045907386e+00;
+  p = p * t - 1.26557172524856831e+00;
+  double tail = t * dp_exp_nine_digits(p - a * a);
+  float result = (float)(x < 0.0f ? 2.0 - tail : tail);
+  return x != x ? x : result;
+}
+
 /* sin and cos of |x| <= DP_TRIGONOMETRY_LIMIT; beyond, use libm's. In double inside. */
 #define DP_TRIGONOMETRY_LIMIT 1e5f
 /* x = n pi/2 + r. */

@@ -228,7 +228,7 @@ dp_status *dp_tensor_scalar_string(const void *data, size_t length, dp_tensor *t
 
 #define ELEMENT(type) ((const type *)tensor->data)[index]
 
-int64_t dp_tensor_int_at(const dp_tensor *tensor, int64_t index) {
+int64_t dp_tensor_any_int_at(const dp_tensor *tensor, int64_t index) {
   switch (tensor->dtype) {
   case DP_INT8:
   case DP_QINT8:

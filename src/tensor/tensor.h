@@ -86,7 +86,14 @@ DP_MUST_USE dp_status *dp_tensor_scalar_string(const void *data, size_t length,
                                                dp_tensor *tensor_out);
 DP_MUST_USE dp_status *dp_tensor_to_int64(const dp_tensor *tensor, int64_t *value_out);
 /* Element `index` of an integer tensor (any width) as int64. */
-int64_t dp_tensor_int_at(const dp_tensor *tensor, int64_t index);
+int64_t dp_tensor_any_int_at(const dp_tensor *tensor, int64_t index);
+static inline int64_t dp_tensor_int_at(const dp_tensor *tensor, int64_t index) {
+  if (tensor->dtype == DP_INT32)
+    return ((const int32_t *)tensor->data)[index];
+  if (tensor->dtype == DP_INT64)
+    return ((const int64_t *)tensor->data)[index];
+  return dp_tensor_any_int_at(tensor, index);
+}
 
 /* TensorFlow's SummarizeValue, as Print and Assert show it: "1 2 3..." or "[1 2][3...]...", at most
  * max_entries elements, all if it is negative. */

@@ -58,11 +58,25 @@ static void test_accuracy(void **state) {
       {"tanh", dp_tanh, tanh, 2.5, INFINITY},
       {"sigmoid", dp_sigmoid, sigmoid_exact, 2.5, INFINITY},
       {"erf", dp_erf, erf, 2.5, INFINITY},
+      {"erfc", dp_erfc, erfc, 1, INFINITY},
       {"sin", dp_sin, sin, 1, DP_TRIGONOMETRY_LIMIT},
       {"cos", dp_cos, cos, 1, DP_TRIGONOMETRY_LIMIT},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i)
     check_function(&cases[i]);
+}
+
+static void test_atan2(void **state) {
+  const float parts[] = {0.0f, 1e-45f, 1e-40f, 1e-6f, 0.1f,  0.41421f, 0.41422f,
+                         0.9f, 1.0f,   1.7f,   1e6f,  1e38f, INFINITY};
+  enum { COUNT = sizeof parts / sizeof parts[0] };
+  for (int i = 0; i < COUNT * COUNT * 4; ++i) {
+    float y = parts[i % COUNT] * (i / COUNT / COUNT % 2 ? -1.0f : 1.0f);
+    float x = parts[i / COUNT % COUNT] * (i / COUNT / COUNT / 2 ? -1.0f : 1.0f);
+    assert_true(ulp_error(dp_atan2(y, x), atan2((double)y, (double)x)) <= 2.5);
+    assert_int_equal(!signbit(dp_atan2(y, x)), !signbit(y));
+  }
+  assert_true(isnan(dp_atan2(NAN, 1.0f)) && isnan(dp_atan2(1.0f, NAN)));
 }
 
 static void test_special_values(void **state) {
@@ -77,6 +91,7 @@ static void test_special_values(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accuracy),
+      cmocka_unit_test(test_atan2),
       cmocka_unit_test(test_special_values),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
