@@ -405,6 +405,8 @@ dp_status *dp_conv_input_gradient(dp_op_context *context, const dp_conv *conv, c
     memset(result, 0, (size_t)(pixels * conv->in_channels) * size);
   if (dp_conv_pixels(conv) == 0 || conv->out_channels == 0)
     return NULL;
+  if (dp_conv_is_narrow(conv))
+    return dp_conv_narrow_input_gradient(context, conv, filter, gradient, result);
   input_gradient work = {.conv = conv, .filter = filter, .result = result};
   DP_RETURN_IF_ERROR(dp_frame_init_gradient(&work.frame, context, conv, gradient, work.before));
   dp_frame_strides(&work.frame, work.strides);

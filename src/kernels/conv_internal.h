@@ -44,6 +44,11 @@ DP_MUST_USE dp_status *dp_conv_input_gradient(dp_op_context *context, const dp_c
 DP_MUST_USE dp_status *dp_conv_filter_gradient(dp_op_context *context, const dp_conv *conv,
                                                const void *input, const void *gradient,
                                                void *result);
+/* Whether an input has so few channels that its gradient goes another way: conv_narrow.c. */
+bool dp_conv_is_narrow(const dp_conv *conv);
+DP_MUST_USE dp_status *dp_conv_narrow_input_gradient(dp_op_context *context, const dp_conv *conv,
+                                                     const void *filter, const void *gradient,
+                                                     void *result);
 /* Depthwise: in channel c gives out channels [c * multiplier, (c + 1) * multiplier); the filter is
  * [height, width, in channels, multiplier], out_channels = in_channels * multiplier. */
 DP_MUST_USE dp_status *dp_depthwise_forward(dp_op_context *context, const dp_conv *conv,

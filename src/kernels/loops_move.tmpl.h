@@ -99,7 +99,7 @@ static void NAME(transpose)(void *to_memory, int64_t to_stride, const void *from
     for (int64_t r = 0; r < rows; r += LINE)
       for (int64_t c = 0; c < columns; c += LINE)
         NAME(transpose_lines)
-        (to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+    (to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
     return;
   }
   for (int64_t r = 0; r < whole_rows; r += TILE) {

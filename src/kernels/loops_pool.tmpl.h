@@ -156,7 +156,11 @@ static void DP_PASTE(view_scatter, SUFFIX)(void *to_data, const void *from_data,
     PLACES given = (PLACES) * (const MEMORY *)(gradient + c);
     place = (PLACES){0};
     FOR_VIEW {
-      *(MEMORY *)(to + c + VIEW_OFFSET) += (VECTOR)(given & (where == place));
+      MEMORY *at = (MEMORY *)(to + c + VIEW_OFFSET);
+      VECTOR share = (VECTOR)(given & (where == place));
+      if (!view->is_alone)
+        share += *at;
+      *at = share;
       place += 1;
     }
   }
@@ -168,7 +172,10 @@ static void DP_PASTE(view_scatter, SUFFIX)(void *to_data, const void *from_data,
       best = takes ? from[c + VIEW_OFFSET] : best;
       where = takes ? VIEW_OFFSET : where;
     }
-    to[c + where] += gradient[c];
+    FOR_VIEW {
+      T share = VIEW_OFFSET == where ? gradient[c] : 0;
+      to[c + VIEW_OFFSET] = view->is_alone ? share : to[c + VIEW_OFFSET] + share;
+    }
   }
 }
 
@@ -180,10 +187,16 @@ static void DP_PASTE(view_spread, SUFFIX)(void *to_data, const void *gradient_da
   int64_t c = 0;
   for (; c + LANES <= channels; c += LANES) {
     VECTOR share = *(const MEMORY *)(gradient + c) * by;
-    FOR_VIEW *(MEMORY *)(to + c + VIEW_OFFSET) += share;
+    FOR_VIEW {
+      MEMORY *at = (MEMORY *)(to + c + VIEW_OFFSET);
+      VECTOR before = {0};
+      if (!view->is_alone)
+        before = *at;
+      *at = before + share;
+    }
   }
   for (; c < channels; ++c)
-    FOR_VIEW to[c + VIEW_OFFSET] += gradient[c] * by;
+    FOR_VIEW to[c + VIEW_OFFSET] = (view->is_alone ? 0 : to[c + VIEW_OFFSET]) + gradient[c] * by;
 }
 #undef VECTOR
 #undef MEMORY

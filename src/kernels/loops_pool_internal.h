@@ -3,6 +3,7 @@
 #ifndef DP_KERNELS_LOOPS_POOL_INTERNAL_H
 #define DP_KERNELS_LOOPS_POOL_INTERNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "kernels/isa/isa_internal.h"
 #include "tensor/dtype.h"
@@ -10,6 +11,7 @@
 /* What of a window lies inside the image: pixels `row_step` and `column_step` elements apart. */
 typedef struct dp_pooling_view {
   int64_t rows, row_step, columns, column_step;
+  bool is_alone; /* no other window has any of these pixels: gradients need not be added up */
 } dp_pooling_view;
 
 typedef struct dp_pooling_fns {

@@ -138,7 +138,7 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
 }
 
 /* A flat image whose gradient needs no places kept. */
-static void run_flat_image(const gradient_work *work, int64_t image) {
+static void run_flat_image(const gradient_work *work, int64_t image, bool is_alone) {
   const dp_window *d = work->plan->dims;
   const dp_pooling_fns *fns = work->state->fns;
   int64_t channels = work->plan->channels;
@@ -148,9 +148,9 @@ static void run_flat_image(const gradient_work *work, int64_t image) {
     for (int64_t x = 0; x < d[2].out; ++x) {
       int64_t first = dp_window_first(&d[1], y) * d[2].in + dp_window_first(&d[2], x);
       int64_t at = place(work, image, dp_pooling_pixels_in(work->plan), first, 0);
-      dp_pooling_view view = {dp_window_last(&d[1], y) - dp_window_first(&d[1], y),
-                              d[2].in * channels,
-                              dp_window_last(&d[2], x) - dp_window_first(&d[2], x), channels};
+      dp_pooling_view view = {
+          dp_window_last(&d[1], y) - dp_window_first(&d[1], y), d[2].in * channels,
+          dp_window_last(&d[2], x) - dp_window_first(&d[2], x), channels, is_alone};
       if (view.rows > 0 && view.columns > 0) {
         if (work->in)
           fns->view_scatter(work->to + at, work->in + at, gradient, &view, channels);
@@ -160,6 +160,12 @@ static void run_flat_image(const gradient_work *work, int64_t image) {
       }
       gradient += (size_t)channels * dp_dtype_size(work->state->work);
     }
+}
+
+/* Whether every coordinate lies in exactly one window. */
+static bool is_paved(const dp_window *window) {
+  return window->size == window->stride && window->dilation == 1 &&
+         window->out * window->stride - window->before >= window->in;
 }
 
 /* Averages over windows larger than the image are spread otherwise (spread_box). */
@@ -181,8 +187,10 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
     count = count < BLOCK ? count : BLOCK;
     if (is_flat(work)) {
       size_t bytes = (size_t)(dp_pooling_pixels_in(plan) * plan->channels) * size;
-      memset(work->to + place(work, image, dp_pooling_pixels_in(plan), 0, 0), 0, bytes);
-      run_flat_image(work, image);
+      bool is_alone = is_paved(&plan->dims[1]) && is_paved(&plan->dims[2]);
+      if (!is_alone)
+        memset(work->to + place(work, image, dp_pooling_pixels_in(plan), 0, 0), 0, bytes);
+      run_flat_image(work, image, is_alone);
       continue;
     }
     if (work->zeroes)
