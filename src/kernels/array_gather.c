@@ -194,16 +194,47 @@ typedef struct gather_nd_work {
   size_t row_bytes;
   int64_t row_elements;
   dp_dtype dtype;
+  _Atomic int64_t bad; /* a row that is out of bounds; -1: none */
 } gather_nd_work;
 
+/* Numbers by two coordinates, the usual case. */
+static int64_t gather_pairs(const gather_nd_work *work, int64_t begin, int64_t end) {
+  const int32_t *at = (const int32_t *)work->rows->indices->data + 2 * begin;
+  uint32_t rows = (uint32_t)work->rows->dims[0], columns = (uint32_t)work->rows->dims[1];
+  int64_t bad = -1;
+  for (int64_t i = begin; i < end; ++i, at += 2) {
+    bool fits = (uint32_t)at[0] < rows && (uint32_t)at[1] < columns;
+    const char *from = work->from + ((size_t)at[0] * columns + (size_t)at[1]) * 4;
+    if (fits)
+      memcpy(work->to + (size_t)i * 4, from, 4);
+    else
+      memset(work->to + (size_t)i * 4, 0, 4);
+    bad = fits ? bad : i;
+  }
+  return bad;
+}
+
+static bool is_pairs(const gather_nd_work *work) {
+  const dp_indices_rows *rows = work->rows;
+  return rows->depth == 2 && rows->indices->dtype == DP_INT32 && work->row_bytes == 4 &&
+         dp_dtype_is_plain(work->dtype) && rows->dims[0] <= INT32_MAX && rows->dims[1] <= INT32_MAX;
+}
+
 static void gather_nd_range(void *arg, int64_t begin, int64_t end) {
-  const gather_nd_work *work = arg;
+  gather_nd_work *work = arg;
+  if (is_pairs(work)) {
+    int64_t bad = gather_pairs(work, begin, end);
+    if (bad >= 0)
+      work->bad = bad;
+    return;
+  }
   bool plain = dp_dtype_is_plain(work->dtype);
   for (int64_t i = begin; i < end; ++i) {
     int64_t slice = dp_indices_rows_slice(work->rows, i);
     char *to = work->to + (size_t)i * work->row_bytes;
     const char *from = work->from + (size_t)slice * work->row_bytes;
     if (slice < 0) {
+      work->bad = i;
       if (plain)
         memset(to, 0, work->row_bytes);
     } else if (!plain) {
@@ -248,15 +279,20 @@ static dp_status *gather_nd_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   if (shape.elements == 0)
     return NULL;
-  if (*(const dp_bad_indices *)state == DP_BAD_INDICES_ERROR)
-    for (int64_t i = 0; i < rows.rows; ++i)
-      if (dp_indices_rows_slice(&rows, i) < 0)
-        return dp_indices_rows_error(&rows, i, "param shape", &params->shape);
   int64_t elements = dp_shape_product(&params->shape, (int)rows.depth, params->shape.rank);
-  gather_nd_work work = {&rows,        params->data,
-                         output->data, elements * dp_dtype_size(params->dtype),
-                         elements,     params->dtype};
+  gather_nd_work work = {&rows,
+                         params->data,
+                         output->data,
+                         elements * dp_dtype_size(params->dtype),
+                         elements,
+                         params->dtype,
+                         -1};
   dp_op_for(context, rows.rows, (int64_t)work.row_bytes / 10 + 5, gather_nd_range, &work);
+  if (work.bad < 0 || *(const dp_bad_indices *)state != DP_BAD_INDICES_ERROR)
+    return NULL;
+  for (int64_t i = 0; i < rows.rows; ++i) /* the first is the one to report */
+    if (dp_indices_rows_slice(&rows, i) < 0)
+      return dp_indices_rows_error(&rows, i, "param shape", &params->shape);
   return NULL;
 }
 

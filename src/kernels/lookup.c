@@ -258,14 +258,32 @@ static dp_status *check_defaults(const dp_lookup *table, const dp_tensor *defaul
   return NULL;
 }
 
+/* Hashes come first, a batch at a time: the slots are on their way while others are worked on. */
 static void find_in_map(const dp_lookup *table, const dp_tensor *keys, int64_t count,
                         const dp_tensor *defaults, bool has_default_each, dp_tensor *values) {
+  enum { BATCH = 32 };
+  uint64_t hashes[BATCH];
   int64_t size = table->value_shape.elements;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t entry = map_find(table, element(keys, i));
-    const void *value =
-        entry >= 0 ? value_at(table, entry) : element(defaults, has_default_each ? i * size : 0);
-    copy_value(table, (char *)element(values, i * size), value);
+  const dp_lookup_map *map = &table->map;
+  bool is_long =
+      size == 1 && dp_dtype_is_plain(table->value_dtype) && dp_dtype_size(table->value_dtype) == 8;
+  for (int64_t begin = 0; begin < count; begin += BATCH) {
+    int64_t end = count - begin < BATCH ? count : begin + BATCH;
+    for (int64_t i = begin; i < end && map->count > 0; ++i) {
+      hashes[i - begin] = hash_key(table->key_dtype, element(keys, i));
+      __builtin_prefetch(&map->slots[hashes[i - begin] & map->slot_mask]);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t entry = -1;
+      if (map->count > 0)
+        entry = (int64_t)map->slots[map_slot(table, element(keys, i), hashes[i - begin])] - 1;
+      const void *value =
+          entry >= 0 ? value_at(table, entry) : element(defaults, has_default_each ? i * size : 0);
+      if (is_long)
+        memcpy((char *)values->data + (size_t)i * 8, value, 8);
+      else
+        copy_value(table, (char *)element(values, i * size), value);
+    }
   }
 }
 

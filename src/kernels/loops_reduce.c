@@ -2,6 +2,7 @@
  * once a type and operation; the table at the end says which exist. */
 #include "kernels/loops_reduce_internal.h"
 
+#include <string.h>
 #include "kernels/loops_types_internal.h"
 
 #if defined(__AVX512F__)
@@ -79,6 +80,13 @@
 #define ORDER
 #include "kernels/loops_reduce_type.tmpl.h"
 
+#if defined(__AVX512BW__)
+#define LARGER(a, b) _mm512_max_epu8((__m512i)(a), (__m512i)(b))
+#define SMALLER(a, b) _mm512_min_epu8((__m512i)(a), (__m512i)(b))
+#elif defined(__AVX2__)
+#define LARGER(a, b) _mm256_max_epu8((__m256i)(a), (__m256i)(b))
+#define SMALLER(a, b) _mm256_min_epu8((__m256i)(a), (__m256i)(b))
+#endif
 #define T uint8_t
 #define SUFFIX uint8
 #define WIDE uint8_t

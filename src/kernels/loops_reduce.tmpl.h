@@ -14,6 +14,16 @@ static inline NAME(vector) NAME(load)(const T *from) {
   return LOAD_VECTOR(x);
 }
 
+/* The lanes of a vector, by halves. */
+static inline T NAME(across)(NAME(vector) x) {
+  T lanes[DP_VECTOR_BYTES / sizeof(T)];
+  memcpy(lanes, &x, sizeof lanes);
+  for (int64_t half = LANES / 2; half > 0; half /= 2)
+    for (int64_t i = 0; i < half; ++i)
+      lanes[i] = COMBINE(lanes[i], lanes[i + half]);
+  return lanes[0];
+}
+
 /* Whole vectors of x[0, n), n a multiple of 4 * LANES and not 0. */
 static inline T NAME(chunk)(const T *x, int64_t n) {
   NAME(vector) a = NAME(load)(x), b = NAME(load)(x + LANES);
@@ -26,11 +36,15 @@ static inline T NAME(chunk)(const T *x, int64_t n) {
   }
   a = COMBINE_VECTOR(a, b);
   c = COMBINE_VECTOR(c, d);
-  a = COMBINE_VECTOR(a, c);
-  T result = a[0];
-  for (int lane = 1; lane < LANES; ++lane)
-    result = COMBINE(result, a[lane]);
-  return result;
+  return NAME(across)(COMBINE_VECTOR(a, c));
+}
+
+/* The same for n from LANES up to 4 * LANES, in one vector; what does not fill it is left. */
+static inline T NAME(short_chunk)(const T *x, int64_t n) {
+  NAME(vector) a = NAME(load)(x);
+  for (int64_t i = LANES; i + LANES <= n; i += LANES)
+    a = COMBINE_VECTOR(a, NAME(load)(x + i));
+  return NAME(across)(a);
 }
 #endif
 
@@ -42,6 +56,10 @@ static T NAME(row)(const T *x, int64_t n) {
     int64_t left = (n - i) / (4 * LANES) * (4 * LANES), count = left < 4096 ? left : 4096;
     total = COMBINE(total, (WIDE)NAME(chunk)(x + i, count));
     i += count;
+  }
+  if (n - i >= LANES) {
+    total = COMBINE(total, (WIDE)NAME(short_chunk)(x + i, n - i));
+    i += (n - i) / LANES * LANES;
   }
 #endif
   for (; i < n; ++i)
