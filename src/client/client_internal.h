@@ -69,6 +69,8 @@ void dp_client_graph_remove(TF_Graph *graph, int32_t first);
 /* `name`, or "name_1" and so on when it is taken; scopes ask too, so that an answer is never given
  * twice. In `arena`; with the lock held. */
 const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena);
+/* What is known about an output's shape (shape.c). With the lock held. */
+dp_partial_shape dp_client_shape(TF_Output output);
 /* For loops, whose edges go around: another source for an input of the same type, one more control
  * input. Of operations that no session knows yet; with the lock held. */
 void dp_client_set_input(TF_Operation *operation, int index, TF_Output source);

@@ -173,13 +173,9 @@ static dp_status *check_output(const TF_Graph *graph, TF_Output output) {
   return NULL;
 }
 
-static dp_partial_shape known_shape(TF_Output output) {
-  return output.oper->shapes ? output.oper->shapes[output.index] : dp_partial_shape_unknown();
-}
-
 static dp_status *set_shape(TF_Graph *graph, TF_Output output, const dp_partial_shape *shape) {
   DP_RETURN_IF_ERROR(check_output(graph, output));
-  dp_partial_shape known = known_shape(output), merged;
+  dp_partial_shape known = dp_client_shape(output), merged;
   if (!dp_partial_shape_merge(&known, shape, &merged)) {
     if (known.rank != shape->rank)
       return DP_INVALID("Shapes must be equal rank, but are %d and %d", known.rank, shape->rank);
@@ -217,7 +213,7 @@ static dp_partial_shape get_shape(TF_Graph *graph, TF_Output output, TF_Status *
   pthread_mutex_lock(&graph->lock);
   dp_status *result = check_output(graph, output);
   if (!result)
-    shape = known_shape(output);
+    shape = dp_client_shape(output);
   pthread_mutex_unlock(&graph->lock);
   dp_client_set_status(status, result);
   return shape;

@@ -65,12 +65,12 @@ def test_their_saved_model(tmp_path):
     assert numbers(run(program("run_model"), "load", tmp_path / "model")) == [12, 16, 22]
 
 
-def test_one_program_two_libraries(tmp_path):
-    functions = program("functions")
-    ours = run(functions)
-    assert ours.count("  OK ]") == 5
+@pytest.mark.parametrize("name,count", [("function", 5), ("shape", 2)])
+def test_one_program_two_libraries(tmp_path, name, count):
+    test = program(name)
+    assert run(test).count("  OK ]") == count
     folder = pathlib.Path(tf.sysconfig.get_lib())
     # The program asks for our library by name; there it finds theirs.
     (tmp_path / "libdownpour.so.0").symlink_to(folder / "libtensorflow_cc.so.2")
-    theirs = run(functions, LD_LIBRARY_PATH=f"{tmp_path}:{folder}", TF_CPP_MIN_LOG_LEVEL="3")
-    assert theirs.count("  OK ]") == 5
+    theirs = run(test, LD_LIBRARY_PATH=f"{tmp_path}:{folder}", TF_CPP_MIN_LOG_LEVEL="3")
+    assert theirs.count("  OK ]") == count

@@ -1,0 +1,85 @@
+/* Shapes that the graph tells before anything runs. Uses the public C API alone: genuine TensorFlow
+ * passes it too. */
+#include "nodes.h"
+
+static TF_Output shaped(TF_Graph *graph, const char *name, const int64_t *dims, int rank) {
+  TF_OperationDescription *desc = TF_NewOperation(graph, "Placeholder", name);
+  TF_SetAttrType(desc, "dtype", TF_FLOAT);
+  TF_SetAttrShape(desc, "shape", dims, rank);
+  return finish(desc);
+}
+
+static TF_Output integers(TF_Graph *graph, const char *name, int count, const int32_t *values) {
+  TF_Status *status = TF_NewStatus();
+  int64_t dims[] = {count};
+  TF_Tensor *tensor = TF_AllocateTensor(TF_INT32, dims, 1, sizeof(int32_t) * (size_t)count);
+  memcpy(TF_TensorData(tensor), values, sizeof(int32_t) * (size_t)count);
+  TF_OperationDescription *desc = TF_NewOperation(graph, "Const", name);
+  TF_SetAttrType(desc, "dtype", TF_INT32);
+  TF_SetAttrTensor(desc, "value", tensor, status);
+  expect_ok(status);
+  TF_DeleteTensor(tensor);
+  TF_DeleteStatus(status);
+  return finish(desc);
+}
+
+static TF_Output unary(TF_Graph *graph, const char *op, const char *name, TF_Output x) {
+  TF_OperationDescription *desc = TF_NewOperation(graph, op, name);
+  TF_AddInput(desc, x);
+  return finish(desc);
+}
+
+static void expect_shape(TF_Graph *graph, TF_Output output, int rank, const int64_t *dims) {
+  TF_Status *status = TF_NewStatus();
+  assert_int_equal(TF_GraphGetTensorNumDims(graph, output, status), rank);
+  expect_ok(status);
+  int64_t found[8];
+  if (rank >= 0)
+    TF_GraphGetTensorShape(graph, output, found, rank, status);
+  expect_ok(status);
+  for (int i = 0; i < rank; i++)
+    assert_int_equal(found[i], dims[i]);
+  TF_DeleteStatus(status);
+}
+#define DIMS(...) ((int64_t[]){__VA_ARGS__})
+
+static void test_shapes(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Output x = shaped(graph, "x", DIMS(-1, 3), 2), w = shaped(graph, "w", DIMS(3, 5), 2);
+  TF_Output b = shaped(graph, "b", DIMS(5), 1), any = placeholder(graph, "any");
+  expect_shape(graph, x, 2, DIMS(-1, 3));
+  expect_shape(graph, any, -1, NULL);
+  expect_shape(graph, constant(graph, "c", 1), 0, NULL);
+  TF_Output product = binary(graph, "MatMul", "product", x, w);
+  expect_shape(graph, product, 2, DIMS(-1, 5));
+  TF_Output sum = binary(graph, "AddV2", "sum", product, b);
+  expect_shape(graph, unary(graph, "Relu", "relu", sum), 2, DIMS(-1, 5));
+  expect_shape(graph, binary(graph, "Mul", "unknown", sum, any), -1, NULL);
+  expect_shape(graph, unary(graph, "Shape", "shape", sum), 1, DIMS(2));
+  TF_Output zero = integers(graph, "zero", 1, (int32_t[]){0});
+  expect_shape(graph, binary(graph, "Mean", "mean", sum, zero), 1, DIMS(5));
+  TF_Output flat = integers(graph, "flat", 2, (int32_t[]){-1, 1});
+  expect_shape(graph, binary(graph, "Reshape", "column", w, flat), 2, DIMS(15, 1));
+  expect_shape(graph, binary(graph, "Reshape", "open", x, flat), 2, DIMS(-1, 1));
+  TF_DeleteGraph(graph);
+}
+
+/* What is set is merged with what is known, and seen by what follows. */
+static void test_set(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Output x = shaped(graph, "x", DIMS(-1, 3), 2);
+  TF_GraphSetTensorShape(graph, x, DIMS(7, -1), 2, status);
+  expect_ok(status);
+  expect_shape(graph, x, 2, DIMS(7, 3));
+  expect_shape(graph, unary(graph, "Neg", "neg", x), 2, DIMS(7, 3));
+  TF_GraphSetTensorShape(graph, x, DIMS(7, 4), 2, status);
+  expect_error(status, TF_INVALID_ARGUMENT, "must be equal");
+  TF_DeleteStatus(status);
+  TF_DeleteGraph(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_set)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
