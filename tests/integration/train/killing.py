@@ -10,7 +10,8 @@ import threading
 
 EXAMPLES = pathlib.Path(sys.argv.pop() if len(sys.argv) > 1 else "build/examples")
 COMMAND = os.environ.get("DOWNPOUR", "build/downpour")
-LIMIT = 150
+SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
+LIMIT = 600 if SANITIZED else 150
 
 
 def task_of(pid):
