@@ -37,6 +37,7 @@ bench: build ## run the benchmarks and print their figures
 	@meson test -C $(BUILD) --benchmark --verbose --num-processes 1
 	@"$$(tools/venv 2.21)/bin/python" bench/session/session.py $(BUILD)
 	@"$$(tools/venv 2.21)/bin/python" bench/session/memory.py $(BUILD)
+	@"$$(tools/venv 2.21)/bin/python" bench/checkpoint/checkpoint.py $(BUILD)
 	@"$$(tools/venv 2.21)/bin/python" bench/kernels/kernels.py --build $(BUILD)
 
 lint: ## check format, layering and headers; prints file:line of what is wrong

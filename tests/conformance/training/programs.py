@@ -72,3 +72,24 @@ def estimate(say, config, folder, steps):
         estimator, tf1.estimator.TrainSpec(examples, max_steps=steps),
         tf1.estimator.EvalSpec(examples, steps=5, start_delay_secs=0, throttle_secs=0))
     say("finished", None)
+
+
+def saved_values(number, rows):
+    """What save number `number` of save_forever holds."""
+    return np.full(rows, number, np.float32), np.arange(number, number + rows, dtype=np.float32)
+
+
+def save_forever(say, target, folder, rows):
+    """Sets two variables to a number's values and saves them, again and again."""
+    tf1.disable_eager_execution()
+    feeds = [tf1.placeholder(tf.float32, [rows]) for _ in "ab"]
+    variables = [tf1.get_variable(name, [rows], initializer=tf1.zeros_initializer())
+                 for name in "ab"]
+    assign = [v.assign(fed).op for v, fed in zip(variables, feeds)]
+    saver = tf1.train.Saver(variables, max_to_keep=2)
+    with tf1.Session(target) as session:
+        for number in range(1, 1000):
+            session.run(assign, dict(zip(feeds, saved_values(number, rows))))
+            say("started", number)
+            saver.save(session, folder + "/model", global_step=number, write_meta_graph=False)
+            say("finished", number)

@@ -108,6 +108,12 @@ class Replica(Genuine):
                 assert left > 0, f"{self.name} did not say {kinds!r} in {seconds} s"
                 self.news.wait(left)
 
+    def all_said(self, seconds=20):
+        """(kind, value) of everything that a process said which is dead now."""
+        with self.news:
+            assert self.news.wait_for(lambda: self.is_over, seconds)
+            return [(kind, value) for _, kind, value in self.said]
+
 
 class ByBytes:
     """A placement strategy: each variable goes to the parameter server with the fewest bytes."""

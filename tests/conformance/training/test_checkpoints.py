@@ -9,6 +9,7 @@ import pytest
 
 from clusters import tf, tf1
 from replicas import between_graph
+from saving import kill_while_saving
 
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64,
           tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool, tf.complex64, tf.complex128, tf.string]
@@ -167,3 +168,12 @@ def test_a_parameter_server_serves_while_it_saves(fresh, tmp_path):
     assert saved[0, 0] >= 1
     np.testing.assert_array_equal(saved[0], np.full(rows, saved[0, 0]))
     assert len(np.unique(reader.get_tensor("small"))) == 1
+
+
+def test_the_last_finished_checkpoint_survives_the_server(tmp_path):
+    finished = 0
+    for seed in range(10):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        finished += kill_while_saving(folder, seed)
+    assert finished > 0

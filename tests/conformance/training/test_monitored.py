@@ -75,7 +75,8 @@ def test_every_stock_hook(fresh, tmp_path):
     assert tf1.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-60")
     tags = [value.tag for path in tmp_path.glob("events.out.tfevents.*")
             for event in tf1.train.summary_iterator(str(path)) for value in event.summary.value]
-    assert tags.count("cost") == 7 and tags.count("errors") == 7  # step 1, then each tenth
+    # Step 1, then each tenth; the hook reads the step beside its update, or just before.
+    assert 6 <= tags.count("cost") == tags.count("errors") <= 8
     assert "global_step/sec" in tags
     timelines = list(tmp_path.glob("timeline-*.json"))
     assert timelines

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Saving 400 MB from a parameter server: TensorFlow's server and ours, side by side.
+
+usage: bench/checkpoint/checkpoint.py [BUILD_DIR] [FOLDER]      (with a python that has TensorFlow)
+
+Each server is one process with its own defaults: TensorFlow leaves the bytes in the system's cache,
+ours are on the disk (fsync, rename) when the save is done. The two save by turns into the same
+folder, each a checkpoint with the same variables; before each turn the disk has written all that was
+there before (sync). A rate is bytes by what the client waited; `with sync` adds the time until the
+disk has it, for both. The figures are medians of the rounds.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROUNDS = 5
+VARIABLES, ROWS = 10, 10_000_000  # 40 MB each
+
+GENUINE = """
+import tensorflow as tf
+server = tf.compat.v1.train.Server.create_local_server()
+target = server.target
+print("Started server with target:", target.decode() if isinstance(target, bytes) else target,
+      flush=True)
+server.join()
+"""
+
+
+def start(command):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in process.stdout:
+        match = re.search(r"Started server with target: (grpc://\S+)", line)
+        if match:
+            return process, match.group(1)
+    raise SystemExit(f"{command[0]} did not start")
+
+
+class Contestant:
+    """A server with the variables, and a session that saves them."""
+
+    def __init__(self, command, folder):
+        self.process, target = start(command)
+        self.folder = folder
+        folder.mkdir()
+        with tf.Graph().as_default() as graph:
+            variables = [tf1.get_variable(f"v{i}", initializer=tf.random.normal([ROWS], seed=i))
+                         for i in range(VARIABLES)]
+            self.saver = tf1.train.Saver(max_to_keep=1)
+            self.session = tf1.Session(target, graph=graph)
+            self.session.run([v.initializer for v in variables])
+
+    def save(self, step):
+        """(seconds for the client, seconds until the disk has it)"""
+        os.sync()
+        begin = time.monotonic()
+        self.saver.save(self.session, str(self.folder / "model"), global_step=step,
+                        write_meta_graph=False, write_state=False)
+        told = time.monotonic()
+        os.sync()
+        return told - begin, time.monotonic() - begin
+
+    def end(self):
+        self.session.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def main():
+    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build")
+    folder = pathlib.Path(tempfile.mkdtemp(dir=sys.argv[2] if len(sys.argv) > 2 else None))
+    commands = {"tensorflow": [sys.executable, "-c", GENUINE],
+                "downpour": [str(build / "downpour"), "serve", "--port", "0"]}
+    contestants = {}
+    try:
+        for name, command in commands.items():
+            contestants[name] = Contestant(command, folder / name)
+        times = {name: [] for name in contestants}
+        for step in range(ROUNDS + 1):
+            for name, contestant in contestants.items():
+                times[name].append(contestant.save(step))
+    finally:
+        for contestant in contestants.values():
+            contestant.end()
+        shutil.rmtree(folder)
+    megabytes = VARIABLES * ROWS * 4 / 1e6
+    medians = {name: [statistics.median(column) for column in zip(*rounds[1:])]
+               for name, rounds in times.items()}
+    for name, (told, synced) in medians.items():
+        print(f"{name:10}  save {megabytes / told:7.0f} MB/s   with sync {megabytes / synced:7.0f} MB/s")
+    (theirs, theirs_synced), (ours, ours_synced) = medians["tensorflow"], medians["downpour"]
+    print(f"ratio       save {theirs / ours:7.2f}        with sync {theirs_synced / ours_synced:7.2f}")
+
+
+if __name__ == "__main__":
+    main()
