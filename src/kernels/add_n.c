@@ -153,6 +153,30 @@ static void clip_widened(void *arg, int64_t begin, int64_t end) {
   }
 }
 
+/* Complex numbers: real and imaginary parts each between those of the bounds. */
+#define CLIP_PARTS(type)                                                                           \
+  static void clip_##type##_parts(void *arg, int64_t begin, int64_t end) {                         \
+    const clip_work *work = arg;                                                                   \
+    const type *x = (const type *)work->x, *low = (const type *)work->low;                         \
+    const type *high = (const type *)work->high;                                                   \
+    type *to = (type *)work->to;                                                                   \
+    for (int64_t i = 2 * begin; i < 2 * end; ++i) {                                                \
+      type least = low[work->low_stride ? i : i % 2], most = high[work->high_stride ? i : i % 2];  \
+      type middle = x[i] < most ? x[i] : most;                                                     \
+      to[i] = middle > least ? middle : least;                                                     \
+    }                                                                                              \
+  }
+CLIP_PARTS(float)
+CLIP_PARTS(double)
+
+static dp_range_fn clip_body(dp_dtype dtype) {
+  if (dtype == DP_COMPLEX64)
+    return clip_float_parts;
+  if (dtype == DP_COMPLEX128)
+    return clip_double_parts;
+  return dp_kernel_is_short_float(dtype) ? clip_widened : clip_direct;
+}
+
 static dp_status *clip_compute(dp_op_context *context, void *memory) {
   const clip_state *state = memory;
   const dp_tensor *x = dp_op_input(context, 0);
@@ -172,8 +196,7 @@ static dp_status *clip_compute(dp_op_context *context, void *memory) {
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
   work.to = output->data;
-  dp_kernel_for(context, shape.elements, 500,
-                dp_kernel_is_short_float(state->dtype) ? clip_widened : clip_direct, &work);
+  dp_kernel_for(context, shape.elements, 500, clip_body(state->dtype), &work);
   return NULL;
 }
 
@@ -189,7 +212,7 @@ static const dp_kernel rows[] = {
      .create = add_create,
      .compute = add_compute},
     {.op = "ClipByValue",
-     .types = {{"T", DP_SET_REALS}},
+     .types = {{"T", DP_SET_NUMBERS}},
      .state_size = sizeof(clip_state),
      .create = clip_create,
      .compute = clip_compute},

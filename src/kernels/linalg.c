@@ -11,6 +11,8 @@
 dp_status *dp_linalg_init(dp_linalg_state *state, const dp_kernel_setup *setup,
                           const char *const *routines, int count) {
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
+  if (state->dtype == DP_HALF)
+    state->dtype = DP_FLOAT;
   bool is_complex = dp_dtype_is_complex(state->dtype);
   char letter = state->dtype == DP_FLOAT       ? 's'
                 : state->dtype == DP_DOUBLE    ? 'd'

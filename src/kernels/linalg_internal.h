@@ -16,8 +16,8 @@
 typedef void (*dp_linalg_routine)(void);
 
 typedef struct dp_linalg_state {
-  dp_dtype dtype;
-  bool flags[3]; /* the op's own: adjoint, lower, full_matrices... */
+  dp_dtype dtype; /* of the computation: float for half tensors, which kernels widen */
+  bool flags[3];  /* the op's own: adjoint, lower, full_matrices... */
   dp_linalg_routine routines[DP_LINALG_ROUTINES];
 } dp_linalg_state;
 

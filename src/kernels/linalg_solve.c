@@ -41,7 +41,7 @@ static dp_status *run_square(dp_op_context *context, dp_linalg_state *state,
   if (shape.elements == 0)
     return NULL;
   int64_t n = dp_linalg_rows(&shape);
-  size_t bytes = (size_t)(n * n) * dp_dtype_size(state->dtype);
+  size_t bytes = (size_t)(n * n) * dp_dtype_size(input->dtype);
   dp_linalg_batch batch = {.state = state,
                            .run = run,
                            .count = dp_linalg_batches(&shape),
@@ -97,8 +97,21 @@ static dp_status *inverse_matrix(const dp_linalg_batch *batch, const void *const
   return info == 0 ? NULL : DP_INVALID("Input is not invertible.");
 }
 
+static dp_status *inverse_half_matrix(const dp_linalg_batch *batch, const void *const *inputs,
+                                      void *const *outputs) {
+  int64_t count = batch->n * batch->n;
+  float *wide = dp_malloc((size_t)count * 2 * sizeof(float)), *result = wide + count;
+  dp_kernel_widen(DP_HALF, inputs[0], wide, count);
+  dp_status *status = inverse_matrix(batch, (const void *const[]){wide}, (void *const[]){result});
+  if (!status)
+    dp_kernel_narrow(DP_HALF, result, outputs[0], count);
+  dp_free(wide);
+  return status;
+}
+
 static dp_status *inverse_compute(dp_op_context *context, void *state) {
-  return run_square(context, state, inverse_matrix);
+  bool is_half = dp_op_input(context, 0)->dtype == DP_HALF;
+  return run_square(context, state, is_half ? inverse_half_matrix : inverse_matrix);
 }
 
 /* ---- Solve ---- */
@@ -489,6 +502,11 @@ static dp_status *lu_compute(dp_op_context *context, void *memory) {
 static const dp_kernel rows[] = {
     ROW("Cholesky", square_create, cholesky_compute),
     ROW("MatrixInverse", square_create, inverse_compute),
+    {.op = "MatrixInverse",
+     .types = {{"T", DP_SET(HALF)}},
+     .state_size = sizeof(dp_linalg_state),
+     .create = square_create,
+     .compute = inverse_compute},
     ROW("MatrixSolve", square_create, solve_compute),
     ROW("MatrixTriangularSolve", triangular_create, triangular_compute),
     ROW("MatrixDeterminant", square_create, determinant_compute),

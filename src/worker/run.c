@@ -145,7 +145,8 @@ static void start_units(graph_run *run) {
                                                               : graph->units[i].device->compute,
                               .functions = graph->units[i].functions,
                               .stats = run->stats ? dp_stats_collector_sink(run->stats) : NULL,
-                              .container = run->container};
+                              .container = run->container,
+                              .collective = run->worker->collectives};
   }
   if (count == 0)
     finish_units(run);

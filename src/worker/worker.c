@@ -204,6 +204,7 @@ dp_worker *dp_worker_create(const dp_worker_options *options) {
   worker->life = dp_cancel_create(NULL, DP_FOREVER);
   worker->sessions = dp_map_create();
   worker->steps = dp_map_create();
+  worker->collectives = dp_collectives_create(worker->task, worker->device_count);
   return worker;
 }
 
@@ -230,6 +231,7 @@ void dp_worker_destroy(dp_worker *worker) {
   pthread_mutex_unlock(&worker->lock);
   destroy_sessions(worker);
   dp_map_destroy(worker->steps);
+  dp_collectives_destroy(worker->collectives);
   for (size_t i = 0; i < worker->device_count; i++) {
     dp_resources_clear(worker->devices[i]->resources);
     dp_device_release(worker->devices[i]);

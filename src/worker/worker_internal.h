@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include "base/map.h"
 #include "base/memory.h"
+#include "collective/collective.h"
 #include "runtime/executor.h"
 #include "runtime/function.h"
 #include "worker/worker.h"
@@ -79,6 +80,7 @@ struct dp_worker {
   dp_cancel *life;     /* parent of every step's scope */
   dp_map *sessions;    /* handle -> worker_session */
   dp_map *steps;       /* id as 8 bytes -> step_entry */
+  dp_collectives *collectives;
   uint64_t next_graph;
   uint64_t sessions_ever;
   pthread_mutex_t receive_lock;    /* guards what follows */

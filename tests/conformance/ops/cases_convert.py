@@ -90,6 +90,9 @@ for dtype in F + SIGNED + [np.uint8, np.uint16]:
     add("ClipByValue", [values(dtype, (4,)), np.array([0, 1, 2, 3], dtype),
                         np.array([1, 2, 3, 4], dtype)])
     add("ClipByValue", [values(dtype, ()), low, high])
+for dtype in [np.complex64, np.complex128]:
+    add("ClipByValue", [np.array([1 + 2j, 3 - 4j, -1, .5 + .5j], dtype), np.array(-1 - 1j, dtype), np.array(1 + 1j, dtype)])
+    add("ClipByValue", [np.array([1 + 2j, 3 - 4j], dtype), np.array([0, 1j], dtype), np.array([1 + 1j, 2 + 2j], dtype)])
 add("ClipByValue", [np.array([np.nan, np.inf, -np.inf, 0], np.float32), np.float32(-1),
                     np.float32(1)], name="ClipByValue(nan)")
 add("ClipByValue", [values(np.float32, (4,)), np.float32(2), np.float32(1)],

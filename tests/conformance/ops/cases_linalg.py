@@ -92,6 +92,8 @@ for dtype in L:
             whole("Svd", svd(full, shape), dtype)
     whole("SelfAdjointEigV2", eigen((2, 5, 5)), dtype)
 bad, singular = np.float32([[1, 2], [2, 1]]), np.float32([[1, 2], [2, 4]])
+add("MatrixInverse", [regular(np.float16, (2, 3, 3))], {"adjoint": True}, np.float16)
+add("MatrixInverse", [regular(np.float16, (4, 4))], {}, np.float16)
 for op in ["Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant", "Lu", "Qr",
            "SelfAdjointEigV2"]:
     add(op, [bad[0]])

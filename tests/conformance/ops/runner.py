@@ -9,6 +9,7 @@ Results must have the oracle's dtype and shape; integers, bools and strings must
 within the dtype's tolerance. Where the oracle fails, the candidate must fail with the same code.
 
   python runner.py cases_math [--run-graph PATH | --target grpc://HOST:PORT] [--only TEXT] [-v]
+  python runner.py --list-ops cases_*.py > tested_ops.txt    (what docs/ops.md calls tested)
 """
 
 import argparse
@@ -423,16 +424,32 @@ def run_module(cases, program, arguments):
     return bad, skipped
 
 
+def list_ops(cases):
+    """The ops that the cases' graphs are made of, those in their functions too."""
+    found = set()
+    for begin in range(0, len(cases), 100):
+        graph_def = build_cases(cases[begin:begin + 100])[0].as_graph_def()
+        found.update(node.op for node in graph_def.node)
+        for function in graph_def.library.function:
+            found.update(node.op for node in function.node_def)
+    return {op for op in found if op_def_registry.get(op) is not None}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("modules", nargs="+")
+    parser.add_argument("modules", nargs="+", type=lambda name: name.removesuffix(".py"))
     parser.add_argument("--run-graph")
     parser.add_argument("--target")
     parser.add_argument("--only", default="")
     parser.add_argument("-v", action="store_true")
+    parser.add_argument("--list-ops", action="store_true", help="print the ops that the cases run, and do nothing")
     arguments = parser.parse_args()
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     sys.modules.setdefault("runner", sys.modules["__main__"])
+    if arguments.list_ops:
+        print("\n".join(sorted(set().union(*(list_ops(usable(importlib.import_module(module).CASES))
+                                             for module in arguments.modules)))))
+        return 0
     program = None if arguments.target else arguments.run_graph or find_run_graph()
     failed = 0
     for module in arguments.modules:

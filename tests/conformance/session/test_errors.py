@@ -100,10 +100,14 @@ def test_run_after_close(target):
 
 
 def test_op_without_a_kernel(server):
+    """Refused by name before anything runs, also what does not depend on it."""
+    variable = tf1.get_variable("untouched", initializer=1.0)
+    size = tf.raw_ops.CudnnRNNParamsSize(num_layers=1, num_units=1, input_size=1, T=tf.float32,
+                                         S=tf.int32, name="needs_a_gpu")
     with tf1.Session(server.target) as session:
-        with pytest.raises((tf.errors.UnimplementedError, tf.errors.InvalidArgumentError,
-                            tf.errors.NotFoundError)) as caught:
-            session.run(tf.raw_ops.CudnnRNNParamsSize(
-                num_layers=1, num_units=1, input_size=1, T=tf.float32, S=tf.int32,
-                name="needs_a_gpu"))
-        assert "CudnnRNNParamsSize" in str(caught.value)
+        session.run(variable.initializer)
+        with pytest.raises(tf.errors.UnimplementedError,
+                           match="CudnnRNNParamsSize.*needs_a_gpu") as caught:
+            session.run([variable.assign(2.0), size])
+        assert "Registered devices: [CPU]" in str(caught.value)
+        assert session.run(variable) == 1.0
