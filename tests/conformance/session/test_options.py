@@ -55,7 +55,7 @@ def test_idle_sessions_are_closed(own_server):
     thread = threading.Thread(target=lambda: taken.append(busy.run(take)))
     thread.start()
     idle.run(add)
-    wait_for(lambda: any("was not used for" in line for line in own_server.errors),
+    wait_for(lambda: any("closing it" in line for line in own_server.errors),
              "the idle session was not closed")
     with pytest.raises(tf.errors.AbortedError):
         idle.run(add)
