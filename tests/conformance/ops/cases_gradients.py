@@ -204,8 +204,6 @@ for padding in ["SAME", "VALID"]:
              real(3, 3, 3, 2), text=text)
         grad("MaxPool", lambda x, k=attrs: R.MaxPool(input=x, ksize=[1, 2, 2, 1], **k), distinct(2, 5, 5, 3), text=text, second=True)
         grad("AvgPool", lambda x, k=attrs: R.AvgPool(value=x, ksize=[1, 2, 2, 1], **k), image, text=text, second=True)
-grad("Conv2D", lambda x, f: R.Conv2D(input=x, filter=f, strides=[1, 1, 1, 1], padding="SAME", dilations=[1, 2, 2, 1]), image,
-     depth_filter, text="dilated")
 grad("Conv2DBackpropInput", lambda f, x: R.Conv2DBackpropInput(input_sizes=[2, 5, 5, 3], filter=f, out_backprop=x,
                                                               strides=[1, 2, 2, 1], padding="SAME"), depth_filter, real(2, 3, 3, 4))
 grad("Conv2DBackpropFilter", lambda x, y: R.Conv2DBackpropFilter(input=x, filter_sizes=[3, 3, 3, 4], out_backprop=y,
