@@ -12,10 +12,8 @@ disk has it, for both. The figures are medians of the rounds.
 
 import os
 import pathlib
-import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,30 +23,15 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import tensorflow as tf
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from servers import GENUINE, start
+
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROUNDS = 5
 VARIABLES, ROWS = 10, 10_000_000  # 40 MB each
-
-GENUINE = """
-import tensorflow as tf
-server = tf.compat.v1.train.Server.create_local_server()
-target = server.target
-print("Started server with target:", target.decode() if isinstance(target, bytes) else target,
-      flush=True)
-server.join()
-"""
-
-
-def start(command):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    for line in process.stdout:
-        match = re.search(r"Started server with target: (grpc://\S+)", line)
-        if match:
-            return process, match.group(1)
-    raise SystemExit(f"{command[0]} did not start")
 
 
 class Contestant:

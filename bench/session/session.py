@@ -13,7 +13,6 @@ import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import time
 
@@ -23,29 +22,14 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import numpy as np
 import tensorflow as tf
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from servers import GENUINE, start
+
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROUNDS = 9
-
-GENUINE = """
-import tensorflow as tf
-server = tf.compat.v1.train.Server.create_local_server()
-target = server.target
-print("Started server with target:", target.decode() if isinstance(target, bytes) else target,
-      flush=True)
-server.join()
-"""
-
-
-def start(command):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    for line in process.stdout:
-        match = re.search(r"Started server with target: (grpc://\S+)", line)
-        if match:
-            return process, match.group(1)
-    raise SystemExit(f"{command[0]} did not start")
 
 
 def resident_kib(process):
