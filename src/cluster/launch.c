@@ -45,6 +45,7 @@ static void make_tasks(launch *self) {
     task->index = is_ps ? i : i - options->ps;
     task->is_chief = !is_ps && task->index == 0;
     task->color = colors[i % (int)(sizeof(colors) / sizeof(colors[0]))];
+    task->port_holder = -1;
     task->muted = is_ps && options->quiet;
     for (int k = 0; k < STREAM_COUNT; k++)
       task->streams[k].descriptor = -1;
@@ -56,6 +57,8 @@ static void make_tasks(launch *self) {
 static void destroy_tasks(launch *self) {
   for (int i = 0; i < self->task_count; i++) {
     dp_free(self->addresses[i]);
+    if (self->tasks[i].port_holder >= 0)
+      close(self->tasks[i].port_holder);
     for (int k = 0; k < STREAM_COUNT; k++)
       dp_text_deinit(&self->tasks[i].streams[k].line);
   }

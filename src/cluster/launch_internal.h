@@ -42,7 +42,8 @@ typedef struct launch_task {
   char name[NAME_SIZE]; /* "worker 0" */
   int color;            /* of ANSI's palette */
   bool is_chief;
-  pid_t pid; /* 0: not running */
+  int port_holder; /* descriptor that keeps its port; -1: none */
+  pid_t pid;       /* 0: not running */
   int restarts;
   int64_t start_again_nanos; /* when it is to be started again; 0: it is not */
   bool muted;                /* its output is not shown */
@@ -63,8 +64,13 @@ typedef struct launch {
   double began_step, shown_step;
 } launch;
 
+/* ---- launch_port.c ---- */
+/* A free port that nobody is given while the descriptor that is returned is open; -1: there is
+ * none, with errno. */
+int dp_launch_hold_port(int *port_out);
+
 /* ---- launch_task.c ---- */
-/* Free ports of the loopback, one a task, chosen together so that they differ. */
+/* A port for each task, its own until the launcher ends. */
 DP_MUST_USE dp_status *dp_launch_choose_addresses(launch *self);
 /* {"cluster": {...}, "task": {"type": "worker", "index": 0}}; malloc'd. */
 char *dp_launch_config(const launch *self, const launch_task *task);

@@ -1,15 +1,12 @@
 /* One task of a local cluster: its address, its TF_CONFIG, its process. A task runs in a process
  * group of its own, so that a Ctrl-C at the terminal reaches it once, through the launcher, and
  * dies with the launcher whatever happens to that. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cluster/launch_internal.h"
@@ -17,40 +14,19 @@
 enum { PROGRESS_DESCRIPTOR = 3 }; /* one digit: shells know no others */
 
 /* ---- Addresses ---- */
-static int bind_free_port(int *port_out) {
-  int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t length = sizeof(address);
-  if (descriptor < 0)
-    return -1;
-  if (bind(descriptor, (struct sockaddr *)&address, length) != 0 ||
-      getsockname(descriptor, (struct sockaddr *)&address, &length) != 0) {
-    close(descriptor);
-    return -1;
-  }
-  *port_out = ntohs(address.sin_port);
-  return descriptor;
-}
-
 dp_status *dp_launch_choose_addresses(launch *self) {
-  int *descriptors = DP_NEW_ARRAY(int, self->task_count);
-  dp_status *status = NULL;
-  int count = 0;
-  for (; count < self->task_count && !status; count++) {
+  for (int i = 0; i < self->task_count; i++) {
+    launch_task *task = &self->tasks[i];
     int port = 0;
-    descriptors[count] = bind_free_port(&port);
-    if (descriptors[count] < 0)
-      status = dp_status_create(DP_RESOURCE_EXHAUSTED, "no free port for %s: %s",
-                                self->tasks[count].name, strerror(errno));
+    task->port_holder = dp_launch_hold_port(&port);
+    if (task->port_holder < 0)
+      return dp_status_create(DP_RESOURCE_EXHAUSTED, "no free port for %s: %s", task->name,
+                              strerror(errno));
     dp_text text = {0};
     dp_text_printf(&text, "localhost:%d", port);
-    self->addresses[count] = dp_text_take(&text);
+    self->addresses[i] = dp_text_take(&text);
   }
-  for (int i = 0; i < count; i++)
-    if (descriptors[i] >= 0)
-      close(descriptors[i]);
-  dp_free(descriptors);
-  return status;
+  return NULL;
 }
 
 static void add_job(const launch *self, const char *job, dp_text *text) {

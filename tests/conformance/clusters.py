@@ -13,8 +13,8 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -22,6 +22,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import tensorflow as tf
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from ports import free_ports  # noqa: E402
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -31,16 +34,6 @@ BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tensorflow"])
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def wait_until(condition, what, seconds=60):

@@ -64,9 +64,10 @@ class Counting(unittest.TestCase):
 
     def test_pytest_report(self):
         xml = ('<testsuites><testsuite><testcase classname="m" name="a"/>'
-               '<testcase classname="m" name="b"><failure/></testcase>'
+               '<testcase classname="m" name="b"><failure>assert 1 == 2</failure></testcase>'
                '<testcase classname="m" name="c"><skipped/></testcase></testsuite></testsuites>')
         self.assertEqual(self.read_pytest(1, xml), (1, 1))
+        self.assertEqual(self.outcome.texts, {"conformance-2.12 m.b": "assert 1 == 2"})
 
     def test_pytest_that_was_stopped_fails_the_test_it_was_at(self):
         xml = ('<testsuites><testsuite><testcase classname="m" name="a"/>'

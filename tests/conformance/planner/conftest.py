@@ -5,14 +5,17 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import pytest
 import tensorflow as tf
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from ports import free_ports  # noqa: E402
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -23,12 +26,7 @@ SIZES = {"ps": 2, "worker": 2}
 
 
 def cluster_spec():
-    sockets = [socket.socket() for _ in range(sum(SIZES.values()))]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = iter([one.getsockname()[1] for one in sockets])
-    for one in sockets:
-        one.close()
+    ports = iter(free_ports(sum(SIZES.values())))
     return {job: [f"localhost:{next(ports)}" for _ in range(size)] for job, size in SIZES.items()}
 
 

@@ -3,7 +3,6 @@ trains as it did, and the class keeps the original's manners."""
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -15,8 +14,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 os.environ["DOWNPOUR_LIBRARY"] = str(BUILD / "libdownpour.so")
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests")]
 import downpour  # noqa: E402
+from ports import free_port  # noqa: E402
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -26,9 +26,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TF_CPP_MIN_LOG
 
 
 def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return "localhost:%d" % probe.getsockname()[1]
+    return f"localhost:{free_port()}"
 
 
 def start(script, job, addresses):

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import threading
 
@@ -63,10 +62,7 @@ def server():
 
 @pytest.fixture(scope="session")
 def genuine():
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    return tf1.train.Server({"local": [f"localhost:{port}"]}, job_name="local", task_index=0)
+    return tf1.train.Server.create_local_server()
 
 
 @pytest.fixture(params=["tensorflow", "downpour"])

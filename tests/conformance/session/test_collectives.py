@@ -1,7 +1,6 @@
 """Collective ops among the CPU devices of one task."""
 
 import itertools
-import socket
 
 import numpy as np
 import pytest
@@ -24,11 +23,8 @@ def ours():
 
 @pytest.fixture(scope="module")
 def theirs():
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    return tf1.train.Server({"local": [f"localhost:{port}"]}, job_name="local", task_index=0,
-                            config=tf1.ConfigProto(device_count={"CPU": DEVICES})).target
+    config = tf1.ConfigProto(device_count={"CPU": DEVICES})
+    return tf1.train.Server.create_local_server(config).target
 
 
 @pytest.fixture(params=["tensorflow", "downpour"])

@@ -7,9 +7,13 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import ports  # noqa: E402
 
 COMMAND = os.environ.get("DOWNPOUR", "build/downpour")
 # Which task this is, in the script's own words: "ps 0", "worker 1".
@@ -47,6 +51,20 @@ class LaunchTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+
+    def test_ports_are_kept_for_the_tasks(self):
+        """Nobody else gets a task's port while the task is away."""
+        script = f'echo "$TF_CONFIG" > {self.folder}/config; sleep 60'
+        with subprocess.Popen([COMMAND, "launch", "--ps", "0", "--workers", "1", "--", "sh", "-c",
+                               script]) as process:
+            config = self.folder / "config"
+            wait_until(lambda: config.exists() and config.read_text().endswith("\n"))
+            address = json.loads(config.read_text())["cluster"]["worker"][0]
+            port = int(address.rsplit(":", 1)[1])
+            self.assertNotIn(port, ports.system_range())
+            self.assertFalse(ports.hold(port))
+            process.send_signal(signal.SIGINT)
+        self.assertTrue(ports.hold(port))
 
     def test_every_task_gets_its_own_config(self):
         result = launch("--ps", "2", "--workers", "3", script='echo "$TF_CONFIG"')

@@ -1,12 +1,17 @@
 """The command line as its users meet it: what it prints, with which code it ends, and when."""
 
 import os
+import pathlib
 import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from ports import free_port  # noqa: E402
 
 COMMAND = os.environ.get("DOWNPOUR", "build/downpour")
 READY = re.compile(r"^Started server with target: grpc://(\S+):(\d+)$")
@@ -47,12 +52,6 @@ class Server:
         self.process.send_signal(number)
         self.output, self.errors = self.process.communicate(timeout=60)
         return self.process.returncode
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class ServeTest(unittest.TestCase):
