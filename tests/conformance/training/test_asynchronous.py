@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from clusters import tf, tf1
-from models import accuracy_of, batches, loss_of, mnist, softmax
 from programs import linear
 from replicas import ByBytes, Replica, between_graph, monitored, run_replicas
 
@@ -31,32 +30,6 @@ def test_linear_regression_by_three_programs(fresh, tmp_path):
         for program in programs:
             program.kill()
     assert list(tmp_path.glob("events.out.tfevents.*"))
-
-
-def test_softmax_learns_the_digits(fresh):
-    """92 % of the test images, from three replicas and Adam slots beside the variables."""
-    images, labels = mnist("train")
-    ready = threading.Event()
-
-    def replica(index):
-        with tf1.device(between_graph(fresh, index, ByBytes(2))):
-            x = tf1.placeholder(tf.float32, [None, 784])
-            y = tf1.placeholder(tf.int64, [None])
-            logits = softmax(x)
-            accuracy = accuracy_of(logits, y)
-            step = tf1.train.get_or_create_global_step()
-            train = tf1.train.AdamOptimizer(0.003).minimize(loss_of(logits, y), global_step=step)
-        hooks = [tf1.train.StopAtStepHook(last_step=1200)]
-        own = batches(images, labels, 100, index)
-        with monitored(fresh, index, ready, hooks) as session:
-            while not session.should_stop():
-                batch_x, batch_y = next(own)
-                session.run(train, {x: batch_x, y: batch_y})
-        if index == 0:
-            test_x, test_y = mnist("t10k")
-            with tf1.Session(fresh.target("worker", 0)) as session:
-                return session.run(accuracy, {x: test_x, y: test_y})
-    assert run_replicas(3, replica)[0] >= 0.92
 
 
 # ---- Where variables go ----

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from clusters import Cluster, tf, tf1
-from models import accuracy_of, batches, convolutional, loss_of, mnist
 from replicas import between_graph, monitored, run_replicas
 
 STEPS = 100
-NEWEST = tf.__version__.startswith("2.2")
 
 
 def model(features, ids, labels, use_resource):
@@ -241,38 +239,3 @@ def test_a_replica_is_lost_in_a_synchronous_run():
         np.testing.assert_array_equal(w, np.full(4, -0.5 * step, np.float32))
     finally:
         cluster.stop()
-
-
-@pytest.mark.skipif(not NEWEST, reason="one version is enough for the longest test")
-def test_convolutions_learn_the_digits(fresh):
-    """98.5 % of the test images, by three synchronous replicas."""
-    images, labels = mnist("train")
-    ready = threading.Event()
-
-    def replica(index):
-        with tf1.device(between_graph(fresh, index)):
-            tf1.set_random_seed(1)
-            x = tf1.placeholder(tf.float32, [None, 784])
-            y = tf1.placeholder(tf.int64, [None])
-            logits = convolutional(x)
-            accuracy = accuracy_of(logits, y)
-            step = tf1.train.get_or_create_global_step()
-            rate = tf1.train.polynomial_decay(0.003, step, 500, 1e-5)
-            optimizer = tf1.train.SyncReplicasOptimizer(tf1.train.AdamOptimizer(rate), 3, 3)
-            train = optimizer.minimize(loss_of(logits, y), global_step=step)
-        hooks = [optimizer.make_session_run_hook(index == 0),
-                 tf1.train.StopAtStepHook(last_step=500)]
-        own = batches(images, labels, 64, index)
-        with monitored(fresh, index, ready, hooks) as session:
-            while not session.should_stop():
-                batch_x, batch_y = next(own)
-                try:
-                    session.run(train, {x: batch_x, y: batch_y})
-                except tf.errors.OutOfRangeError:
-                    break
-        if index == 0:
-            test_x, test_y = mnist("t10k")
-            with tf1.Session(fresh.target("worker", 0)) as session:
-                return np.mean([session.run(accuracy, {x: test_x[i:i + 1000], y: test_y[i:i + 1000]})
-                                for i in range(0, 10000, 1000)])
-    assert run_replicas(3, replica, 240)[0] >= 0.985
