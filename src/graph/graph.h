@@ -42,6 +42,11 @@ struct dp_node {
   const char *original_name;   /* of the node in the client's graph, when a pass made this one */
 };
 
+/* By which the client knows the node: errors name it so. */
+static inline const char *dp_node_client_name(const dp_node *node) {
+  return node->original_name ? node->original_name : node->name;
+}
+
 /* Names to ids: open addressing over the nodes' own names. */
 typedef struct dp_name_slot {
   uint32_t hash;

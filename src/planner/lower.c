@@ -41,8 +41,7 @@ dp_status *lower_add(lowerer *l, const dp_node *origin, const lower_node *wanted
                                                             : wanted->attr_count};
   dp_node *node;
   DP_RETURN_IF_ERROR(dp_graph_add(l->graph, &builder, &node));
-  const char *original = origin->original_name ? origin->original_name : origin->name;
-  node->original_name = original;
+  node->original_name = dp_node_client_name(origin);
   const call_chain *chain = lower_row_of(l, origin->id)->chain;
   lower_row_of(l, node->id)->chain = chain;
   *node_out = node;

@@ -177,7 +177,7 @@ static void copy_nodes(inlining *in) {
     const char *name = lower_name(in->l, in->call->name, node->name);
     dp_node *twin = dp_graph_clone_node(graph, node, name);
     twin->device = device_of(in, node);
-    twin->original_name = in->call->original_name ? in->call->original_name : in->call->name;
+    twin->original_name = dp_node_client_name(in->call);
     rename_groups(in, twin);
     rename_frame(in, twin);
     lower_row_of(in->l, twin->id)->chain = in->chain;

@@ -59,7 +59,7 @@ dp_status *optimizer_add(dp_optimizer *o, const dp_node *near, const char *op, c
   DP_RETURN_IF_ERROR(dp_planner_add(o->graph, op, free_name, near->device, inputs, input_count,
                                     attrs, attr_count, node_out));
   (*node_out)->assigned_device = near->assigned_device;
-  (*node_out)->original_name = near->original_name ? near->original_name : near->name;
+  (*node_out)->original_name = dp_node_client_name(near);
   return NULL;
 }
 

@@ -169,7 +169,7 @@ static int32_t fill_attrs(const elementwise_pass *p, elementwise_tree *tree, dp_
     const dp_node *node = tree->nodes[i];
     const dp_attr *alpha = dp_node_attr(node, "alpha");
     ops[i] = dp_view_of(node->op->name);
-    names[i] = dp_view_of(node->original_name ? node->original_name : node->name);
+    names[i] = dp_view_of(dp_node_client_name(node));
     alphas[i] = alpha ? (float)alpha->number : 0;
   }
   attrs[0] = attr_int("N", tree->input_count);

@@ -102,7 +102,7 @@ static dp_status *make_kernel(compiler *compiler, dp_item *item) {
   }
   return strstr(dp_status_message(status), "{{node ")
              ? status
-             : dp_status_append(status, "\n\t [[{{node %s}}]]", item->node->name);
+             : dp_status_append(status, "\n\t [[{{node %s}}]]", dp_node_client_name(item->node));
 }
 
 static dp_status *make_item(compiler *compiler, const dp_node *node, dp_item *item) {

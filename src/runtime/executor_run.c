@@ -15,8 +15,9 @@ static dp_status *name_node(const dp_run *run, dp_status *status, const dp_item 
   if ((item->flags & DP_ITEM_RUNS_DEAD) && cancel && dp_cancel_is_triggered(cancel))
     return status;
   bool is_named = strstr(dp_status_message(status), "{{node ") != NULL;
-  return is_named ? dp_status_append(status, "\n\t [[%s]]", item->node->name)
-                  : dp_status_append(status, "\n\t [[{{node %s}}]]", item->node->name);
+  return is_named
+             ? dp_status_append(status, "\n\t [[%s]]", dp_node_client_name(item->node))
+             : dp_status_append(status, "\n\t [[{{node %s}}]]", dp_node_client_name(item->node));
 }
 
 void dp_run_fail(dp_run *run, dp_status *status) {

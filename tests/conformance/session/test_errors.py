@@ -62,6 +62,22 @@ def test_first_error_wins_and_the_session_lives_on(session):
         np.testing.assert_array_equal(session.run(bad, {fed: [1, 2, 3, 4]}), [[1, 2], [3, 4]])
 
 
+def test_fused_nodes_go_by_the_names_of_the_graph(server):
+    """What the server made of several nodes is one of them to the client."""
+    images = tf1.placeholder(tf.float32, [None, None, None, None])
+    kernels = tf1.placeholder(tf.float32, [None, None, None, None])
+    biases = tf1.placeholder(tf.float32, [None])
+    y = tf.nn.conv2d(images, kernels, 1, "SAME", name="conv")
+    y = tf.nn.relu(tf1.nn.bias_add(y, biases, name="shifted"), name="active")
+    fed = {images: np.ones([1, 4, 4, 3]), kernels: np.ones([2, 2, 3, 5]), biases: np.ones(5)}
+    with tf1.Session(server.target) as session:
+        for wrong in [{kernels: np.ones([2, 2, 2, 5])}, {biases: np.ones(4)}]:
+            with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                session.run(y, {**fed, **wrong})
+            assert caught.value.op.name in ["conv", "shifted", "active"]
+        session.run(y, fed)
+
+
 def test_unknown_device(target):
     with tf.device("/job:nowhere/task:7"):
         a = tf.constant(1.0, name="lost")
