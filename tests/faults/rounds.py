@@ -7,6 +7,7 @@ master -> ps -> worker -> ps -> master. Named fault points hold a task at a phas
 exists. Clients are processes of genuine TensorFlow, so that one can be killed like any other task.
 """
 
+import itertools
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ PHASES = {"register": "worker.register_graph", "run": "worker.run_graph",
           "receive": "worker.receive_tensor"}
 SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 FLOATS = 1 << 16
+WARM = 9  # rounds before the survivors' memory counts
 ALLOWED_GROWTH_KIB = 16 << 10
 # A client that stood still may find its step done, or too late; a killed one says nothing.
 ENDS = {True: [None, FLOATS * 6.0, "DeadlineExceededError"],
@@ -153,22 +155,29 @@ class Round:
         return int(re.search(r"VmRSS:\s+(\d+)", text).group(1))
 
 
-def run_rounds(folder, victim, sign, count, timeout_ms):
-    """A round for each phase, then `count` more; the survivors end up as they were."""
+def every_fault(survivor, count):
+    """(victim, phase, signal) of everybody but the survivor, in turn."""
+    faults = itertools.product((signal.SIGKILL, signal.SIGSTOP), PHASES,
+                               [victim for victim in VICTIMS if victim != survivor])
+    return [(victim, phase, sign) for sign, phase, victim
+            in itertools.islice(itertools.cycle(faults), count)]
+
+
+def run_rounds(folder, faults, survivors=(), timeout_ms=1500):
+    """A round for each of the faults; the survivors end up as they were after the first of them,
+    which fill pools and caches."""
     rounds = Round(folder)
     try:
-        survivors = [name for name in TASKS if name != victim or sign == signal.SIGSTOP]
-        phases = list(PHASES)
-        warm = len(phases)  # the first rounds fill pools and caches
         before = {}
-        for number in range(count + warm):
-            if number == warm:
+        for number, (victim, phase, sign) in enumerate(faults):
+            if number == WARM:
                 rounds.check_it_works()
                 before = {name: rounds.resident_kib(name) for name in survivors}
-            ended = rounds.run(victim, phases[number % len(phases)], sign, timeout_ms)
-            assert ended in ENDS[victim == "client"], f"{victim} {phases[number % 3]}: {ended}"
+            ended = rounds.run(victim, phase, sign, timeout_ms)
+            assert ended in ENDS[victim == "client"], f"{victim} {phase} {sign}: {ended}"
         rounds.check_it_works()
         rounds.wait_until_clean(TASKS)
+        assert len(before) == len(survivors)
         for name, was in before.items():
             grown = rounds.resident_kib(name) - was
             assert SANITIZED or grown < ALLOWED_GROWTH_KIB, f"{name} has grown by {grown} KiB"
