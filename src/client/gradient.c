@@ -13,14 +13,20 @@
 
 const gradient_row *dp_gradient_find(const char *op) {
   static const gradient_row *const tables[] = {
-      dp_gradient_math,        dp_gradient_array,  dp_gradient_nn,          dp_gradient_reduce,
-      dp_gradient_flow,        dp_gradient_matrix, dp_gradient_none,        dp_gradient_function,
-      dp_gradient_tensor_list, dp_gradient_einsum, dp_gradient_tensor_array};
+      dp_gradient_math,        dp_gradient_array,  dp_gradient_nn,           dp_gradient_reduce,
+      dp_gradient_flow,        dp_gradient_matrix, dp_gradient_none,         dp_gradient_function,
+      dp_gradient_tensor_list, dp_gradient_einsum, dp_gradient_tensor_array, dp_gradient_norm,
+      dp_gradient_signal,      dp_gradient_sparse, dp_gradient_special};
   for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
     for (const gradient_row *row = tables[i]; row->op; row++)
       if (strcmp(row->op, op) == 0)
         return row;
   return NULL;
+}
+
+dp_gradient_kind dp_gradient_kind_of(const char *op) {
+  const gradient_row *row = dp_gradient_find(op);
+  return !row ? DP_GRADIENT_MISSING : row->compute ? DP_GRADIENT_YES : DP_GRADIENT_NONE;
 }
 
 /* ---- Values ---- */

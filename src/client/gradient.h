@@ -30,4 +30,13 @@ void dp_gradients(dp_scope *scope, dp_outputs ys, dp_outputs xs, const TF_Output
 /* The same value as one tensor. */
 TF_Output dp_gradient_dense(dp_scope *scope, const dp_gradient *gradient);
 
+/* What is known about the gradient of an op: nothing, that none passes through it, or how to
+ * compute it. */
+typedef enum dp_gradient_kind {
+  DP_GRADIENT_MISSING,
+  DP_GRADIENT_NONE,
+  DP_GRADIENT_YES
+} dp_gradient_kind;
+dp_gradient_kind dp_gradient_kind_of(const char *op);
+
 #endif

@@ -81,6 +81,17 @@ static void strided_slice_again(gradient_call *g) {
        dp_strided_slice(g->scope, above(g, 0), input(g, 1), input(g, 2), input(g, 3), MASKS(g)));
 }
 
+/* update(tensor, begin, end, strides, value): the value may have been broadcast */
+static void strided_slice_update(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output dy = dp_strided_slice(s, above(g, 0), input(g, 1), input(g, 2), input(g, 3), MASKS(g));
+  broadcast_pair pair = broadcast_of(s, input(g, 4), dy);
+  GIVE(g, 0,
+       dp_tensor_strided_slice_update(s, above(g, 0), input(g, 1), input(g, 2), input(g, 3),
+                                      dp_zeros_like(s, dy), MASKS(g)));
+  GIVE(g, 4, unbroadcast(s, &pair, 0, dy));
+}
+
 /* The part that was not padding. */
 static TF_Output inside(gradient_call *g) {
   dp_scope *s = g->scope;
@@ -98,6 +109,10 @@ static void pad(gradient_call *g) {
 
 static void mirror_pad(gradient_call *g) {
   GIVE(g, 0, dp_mirror_pad_grad(g->scope, above(g, 0), input(g, 1), string_attr(g, "mode")));
+}
+
+static void mirror_pad_again(gradient_call *g) {
+  GIVE(g, 0, dp_mirror_pad(g->scope, above(g, 0), input(g, 1), string_attr(g, "mode")));
 }
 
 /* ---- Joining and splitting ---- */
@@ -197,42 +212,47 @@ static bool is_zero_constant(TF_Output value) {
                                          : *(const int64_t *)attr->tensor->data == 0;
 }
 
-static TF_Output part_of(dp_scope *s, TF_Output vector, TF_Output begin, TF_Output end) {
+/* The product of sizes begin..end of a shape. */
+static TF_Output product_of(dp_scope *s, TF_Output shape, TF_Output begin, TF_Output end) {
   TF_Output one = dp_const_vector(s, DP_INTS(1));
-  return dp_strided_slice(s, vector, dp_reshape(s, begin, one), dp_reshape(s, end, one), one);
+  TF_Output part =
+      dp_strided_slice(s, shape, dp_reshape(s, begin, one), dp_reshape(s, end, one), one);
+  return dp_prod(s, part, integer(s, 0));
 }
 
-/* Any axis: the axis goes to the front, rows are summed, and it goes back. */
+/* Any axis, any batch. The parameters are batch, outer, axis, inner, each as one dimension; rows of
+ * a batch and its axis are summed, with the other two behind them. */
 static TF_Output gather_along(gradient_call *g) {
   dp_scope *s = g->scope;
-  TF_Output shape = shape_of(s, input(g, 0)), indices = input(g, 1);
-  TF_Output rank = dp_rank(s, input(g, 0)), zero = integer(s, 0), one = integer(s, 1);
+  TF_Output shape = shape_of(s, input(g, 0)), rank = dp_size(s, shape), zero = integer(s, 0);
+  TF_Output chosen = shape_of(s, input(g, 1)), depth = dp_size(s, chosen), one = integer(s, 1);
   TF_Output axis = dp_floor_mod(s, dp_cast(s, input(g, 2), TF_INT32), rank);
-  TF_Output count = dp_size(s, indices);
-  TF_Output size = dp_gather(s, shape, axis);
-  TF_Output before = part_of(s, shape, zero, axis);
-  TF_Output behind = part_of(s, shape, dp_add(s, axis, one), rank);
-  TF_Output flat =
-      dp_concat_v2(s, DP_OUTPUTS(before, dp_expand_dims(s, count, zero), behind), zero);
-  TF_Output values = dp_reshape(s, above(g, 0), flat);
-  TF_Output order =
-      dp_concat_v2(s,
-                   DP_OUTPUTS(dp_expand_dims(s, axis, zero), dp_range(s, zero, axis, one),
-                              dp_range(s, dp_add(s, axis, one), rank, one)),
-                   zero);
-  TF_Output sums =
-      dp_unsorted_segment_sum(s, dp_transpose(s, values, order),
-                              dp_reshape(s, indices, dp_const_vector(s, DP_INTS(-1))), size);
-  return dp_transpose(s, sums, dp_invert_permutation(s, order));
+  const dp_attr *attr = attribute(g, "batch_dims");
+  int32_t batch_dims = attr ? (int32_t)attr->integer : 0;
+  TF_Output first = integer(s, batch_dims);
+  if (batch_dims < 0)
+    first = dp_add(s, first, depth);
+  TF_Output batch = product_of(s, shape, zero, first), outer = product_of(s, shape, first, axis);
+  TF_Output size = dp_gather(s, shape, axis), count = product_of(s, chosen, first, depth);
+  TF_Output inner = product_of(s, shape, dp_add(s, axis, one), rank);
+  TF_Output swap = dp_const_vector(s, DP_INTS(0, 2, 1, 3)), width = dp_mul(s, outer, inner);
+  TF_Output values = dp_reshape(s, above(g, 0), dp_pack(s, DP_OUTPUTS(batch, outer, count, inner)));
+  TF_Output rows = dp_reshape(s, dp_transpose(s, values, swap),
+                              dp_pack(s, DP_OUTPUTS(dp_mul(s, batch, count), width)));
+  TF_Output starts = dp_range(s, zero, batch, one);
+  TF_Output offsets =
+      dp_cast(s, dp_expand_dims(s, dp_mul(s, starts, size), one), type_of(input(g, 1)));
+  TF_Output indices =
+      dp_add(s, dp_reshape(s, input(g, 1), dp_pack(s, DP_OUTPUTS(batch, count))), offsets);
+  TF_Output sums = dp_unsorted_segment_sum(
+      s, rows, dp_reshape(s, indices, dp_const_vector(s, DP_INTS(-1))), dp_mul(s, batch, size));
+  TF_Output parts = dp_reshape(s, sums, dp_pack(s, DP_OUTPUTS(batch, size, outer, inner)));
+  return dp_reshape(s, dp_transpose(s, parts, swap), shape);
 }
 
 static void gather_v2(gradient_call *g) {
   const dp_input *axis = &g->operation->node->inputs[2];
-  const dp_attr *batch = attribute(g, "batch_dims");
-  if (batch && batch->integer)
-    dp_scope_fail(g->scope, TF_UNIMPLEMENTED, "The gradient of GatherV2 with batch_dims %lld",
-                  (long long)batch->integer);
-  else if (is_zero_constant((TF_Output){g->operation->graph->operations[axis->node], 0}))
+  if (is_zero_constant((TF_Output){g->operation->graph->operations[axis->node], 0}))
     gather(g);
   else
     GIVE(g, 0, gather_along(g));
@@ -257,6 +277,29 @@ static void tensor_scatter_update(gradient_call *g) {
 static void tensor_scatter_add(gradient_call *g) {
   GIVE(g, 0, above(g, 0));
   GIVE(g, 2, dp_gather_nd(g->scope, above(g, 0), input(g, 1)));
+}
+
+static void tensor_scatter_sub(gradient_call *g) {
+  GIVE(g, 0, above(g, 0));
+  GIVE(g, 2, dp_neg(g->scope, dp_gather_nd(g->scope, above(g, 0), input(g, 1))));
+}
+
+/* Equal among those that gave the result: the tensor itself and the updates. */
+static void tensor_scatter_extreme(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), at = input(g, 1), y = output(g, 0), dy = above(g, 0);
+  TF_Output is_x = dp_cast(s, dp_equal(s, x, y), type_of(dy));
+  TF_Output is_update = dp_cast(s, dp_equal(s, input(g, 2), dp_gather_nd(s, y, at)), type_of(dy));
+  TF_Output updates = dp_scatter_nd(s, at, is_update, dp_shape(s, x, .out_type = type_of(at)));
+  TF_Output share = dp_div(s, dy, dp_add(s, is_x, updates));
+  GIVE(g, 0, dp_mul(s, share, is_x));
+  GIVE(g, 2, dp_mul(s, dp_gather_nd(s, share, at), is_update));
+}
+
+static void resource_gather_nd(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output shape = dp_variable_shape(s, input(g, 0), .out_type = type_of(input(g, 1)));
+  GIVE(g, 0, dp_scatter_nd(s, input(g, 1), above(g, 0), shape));
 }
 
 static void dynamic_partition(gradient_call *g) {
@@ -329,24 +372,29 @@ static void matrix_band_part(gradient_call *g) {
   GIVE(g, 0, dp_matrix_band_part(g->scope, above(g, 0), input(g, 1), input(g, 2)));
 }
 
+/* The second form had no choice: its short diagonals all begin at the left. */
+static const char *alignment(gradient_call *g) {
+  const char *align = string_attr(g, "align");
+  return align ? align : "LEFT_LEFT";
+}
+
 /* The newer forms, with an offset and a padding: k, rows, columns, value. */
 static void matrix_diag_v3(gradient_call *g) {
   dp_scope *s = g->scope;
   GIVE(g, 0,
        dp_matrix_diag_part_v3(s, above(g, 0), input(g, 1), number_like(s, above(g, 0), 0),
-                              .align = string_attr(g, "align")));
+                              .align = alignment(g)));
 }
 
 static void matrix_diag_part_v3(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output zeros = dp_zeros_like(s, input(g, 0));
-  GIVE(g, 0,
-       dp_matrix_set_diag_v3(s, zeros, above(g, 0), input(g, 1), .align = string_attr(g, "align")));
+  GIVE(g, 0, dp_matrix_set_diag_v3(s, zeros, above(g, 0), input(g, 1), .align = alignment(g)));
 }
 
 static void matrix_set_diag_v3(gradient_call *g) {
   dp_scope *s = g->scope;
-  const char *align = string_attr(g, "align");
+  const char *align = alignment(g);
   TF_Output none = dp_zeros_like(s, input(g, 1));
   GIVE(g, 0, dp_matrix_set_diag_v3(s, above(g, 0), none, input(g, 2), .align = align));
   GIVE(g, 1,
@@ -360,6 +408,14 @@ static void space_to_batch(gradient_call *g) {
 
 static void batch_to_space(gradient_call *g) {
   GIVE(g, 0, dp_space_to_batch_nd(g->scope, above(g, 0), input(g, 1), input(g, 2)));
+}
+
+static void space_to_batch_v1(gradient_call *g) {
+  GIVE(g, 0, dp_batch_to_space(g->scope, above(g, 0), input(g, 1), int_attr(g, "block_size")));
+}
+
+static void batch_to_space_v1(gradient_call *g) {
+  GIVE(g, 0, dp_space_to_batch(g->scope, above(g, 0), input(g, 1), int_attr(g, "block_size")));
 }
 
 static void space_to_depth(gradient_call *g) {
@@ -385,6 +441,7 @@ static void roll(gradient_call *g) {
 }
 
 const gradient_row dp_gradient_array[] = {
+    {"BatchToSpace", batch_to_space_v1},
     {"BatchToSpaceND", batch_to_space},
     {"BroadcastTo", broadcast_to},
     {"Concat", concat},
@@ -403,23 +460,30 @@ const gradient_row dp_gradient_array[] = {
     {"MatrixBandPart", matrix_band_part},
     {"MatrixDiag", matrix_diag},
     {"MatrixDiagPart", matrix_diag_part},
+    {"MatrixDiagPartV2", matrix_diag_part_v3},
     {"MatrixDiagPartV3", matrix_diag_part_v3},
+    {"MatrixDiagV2", matrix_diag_v3},
     {"MatrixDiagV3", matrix_diag_v3},
     {"MatrixSetDiag", matrix_set_diag},
+    {"MatrixSetDiagV2", matrix_set_diag_v3},
     {"MatrixSetDiagV3", matrix_set_diag_v3},
     {"MirrorPad", mirror_pad},
+    {"MirrorPadGrad", mirror_pad_again},
     {"Pack", pack},
     {"Pad", pad},
     {"PadV2", pad},
     {"ParallelDynamicStitch", dynamic_stitch},
     {"Reshape", reshaped},
     {"ResourceGather", resource_gather},
+    {"ResourceGatherNd", resource_gather_nd},
     {"Reverse", reverse},
     {"ReverseSequence", reverse_sequence},
     {"ReverseV2", reverse_v2},
     {"Roll", roll},
     {"ScatterNd", scatter_nd},
+    {"ScatterNdNonAliasingAdd", tensor_scatter_add},
     {"Slice", slice},
+    {"SpaceToBatch", space_to_batch_v1},
     {"SpaceToBatchND", space_to_batch},
     {"SpaceToDepth", space_to_depth},
     {"Split", split},
@@ -428,7 +492,11 @@ const gradient_row dp_gradient_array[] = {
     {"StridedSlice", strided_slice},
     {"StridedSliceGrad", strided_slice_again},
     {"TensorScatterAdd", tensor_scatter_add},
+    {"TensorScatterMax", tensor_scatter_extreme},
+    {"TensorScatterMin", tensor_scatter_extreme},
+    {"TensorScatterSub", tensor_scatter_sub},
     {"TensorScatterUpdate", tensor_scatter_update},
+    {"TensorStridedSliceUpdate", strided_slice_update},
     {"Tile", tile},
     {"TopK", top_k},
     {"TopKV2", top_k},

@@ -16,29 +16,6 @@ static TF_Output *copy_inputs(gradient_call *g, int first) {
   return copies;
 }
 
-/* Gradients of `outputs`, copies of the op's, for the copies of its inputs. */
-static void give_from_copy(gradient_call *g, int first, const TF_Output *inputs,
-                           const TF_Output *outputs) {
-  int count = input_count(g) - first, y_count = 0;
-  TF_Output *ys = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
-  TF_Output *dys = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
-  dp_gradient *below = DP_NEW_ARRAY(dp_gradient, count + 1);
-  for (int i = 0; i < output_count(g); i++) {
-    if (!dp_gradient_exists(&g->above[i]))
-      continue;
-    ys[y_count] = outputs[i];
-    dys[y_count++] = above(g, i);
-  }
-  if (dp_scope_ok(g->scope))
-    dp_gradients(g->scope, (dp_outputs){ys, y_count}, (dp_outputs){inputs, count}, dys, below);
-  for (int i = 0; i < count; i++)
-    if (g->wanted[first + i])
-      g->below[first + i] = below[i];
-  dp_free(ys);
-  dp_free(dys);
-  dp_free(below);
-}
-
 /* ---- Calls ---- */
 
 static void call(gradient_call *g) {
@@ -46,7 +23,8 @@ static void call(gradient_call *g) {
   TF_Output *outputs = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
   dp_client_inline(g->scope, attribute(g, "f")->func, (dp_outputs){inputs, input_count(g)},
                    g->scope->source_control, outputs);
-  give_from_copy(g, 0, inputs, outputs);
+  give_from_copy(g, 0, (dp_outputs){inputs, input_count(g)},
+                 (dp_outputs){outputs, output_count(g)});
   dp_free(inputs);
   dp_free(outputs);
 }
@@ -82,7 +60,7 @@ static void conditional(gradient_call *g) {
   for (int i = 0; i < results && dp_scope_ok(g->scope); i++)
     outputs[i] =
         dp_merge(g->scope, DP_OUTPUTS(outputs[results + i], outputs[2 * results + i])).output;
-  give_from_copy(g, 1, inputs, outputs);
+  give_from_copy(g, 1, (dp_outputs){inputs, count}, (dp_outputs){outputs, results});
   dp_free(inputs);
   dp_free(outputs);
 }
@@ -115,7 +93,8 @@ static void loop(gradient_call *g) {
     dp_loop_close(&frame, &values[i], outputs[i]);
     outputs[i] = values[i].after;
   }
-  give_from_copy(g, 0, inputs, outputs);
+  give_from_copy(g, 0, (dp_outputs){inputs, input_count(g)},
+                 (dp_outputs){outputs, output_count(g)});
   dp_free(inputs);
   dp_free(inside);
   dp_free(outputs);

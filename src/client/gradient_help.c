@@ -48,3 +48,24 @@ broadcast_pair broadcast_of(dp_scope *scope, TF_Output a, TF_Output b) {
 TF_Output unbroadcast(dp_scope *scope, const broadcast_pair *pair, int side, TF_Output value) {
   return dp_reshape(scope, dp_sum(scope, value, pair->axes[side]), pair->shapes[side]);
 }
+
+void give_from_copy(gradient_call *g, int first, dp_outputs inputs, dp_outputs outputs) {
+  int y_count = 0;
+  TF_Output *ys = DP_NEW_ARRAY(TF_Output, outputs.count + 1);
+  TF_Output *dys = DP_NEW_ARRAY(TF_Output, outputs.count + 1);
+  dp_gradient *below = DP_NEW_ARRAY(dp_gradient, inputs.count + 1);
+  for (int i = 0; i < outputs.count; i++) {
+    if (!dp_gradient_exists(&g->above[i]))
+      continue;
+    ys[y_count] = outputs.items[i];
+    dys[y_count++] = above(g, i);
+  }
+  if (dp_scope_ok(g->scope))
+    dp_gradients(g->scope, (dp_outputs){ys, y_count}, inputs, dys, below);
+  for (int i = 0; i < inputs.count; i++)
+    if (g->wanted[first + i])
+      g->below[first + i] = below[i];
+  dp_free(ys);
+  dp_free(dys);
+  dp_free(below);
+}

@@ -33,7 +33,8 @@ typedef struct gradient_row {
 extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_function[],
     dp_gradient_math[], dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[],
     dp_gradient_reduce[], dp_gradient_tensor_array[], dp_gradient_tensor_list[],
-    dp_gradient_einsum[];
+    dp_gradient_einsum[], dp_gradient_norm[], dp_gradient_signal[], dp_gradient_sparse[],
+    dp_gradient_special[];
 /* NULL when the op is in no table. */
 const gradient_row *dp_gradient_find(const char *op);
 
@@ -119,5 +120,9 @@ typedef struct broadcast_pair {
 broadcast_pair broadcast_of(dp_scope *scope, TF_Output a, TF_Output b);
 /* Sums `value`, a gradient of the broadcast result, to the shape of input `side`. */
 TF_Output unbroadcast(dp_scope *scope, const broadcast_pair *pair, int side, TF_Output value);
+
+/* Gives inputs first.. the gradients of a copy of the op: `outputs` stand for the op's first, and
+ * are computed from `inputs`, which stand for its inputs. */
+void give_from_copy(gradient_call *g, int first, dp_outputs inputs, dp_outputs outputs);
 
 #endif

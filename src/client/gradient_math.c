@@ -429,6 +429,7 @@ static void conjugated(gradient_call *g) {
 
 const gradient_row dp_gradient_math[] = {
     {"Abs", absolute},
+    {"AccumulateNV2", add_n},
     {"Acos", arc_cosine},
     {"Acosh", area_cosine},
     {"Add", sum},

@@ -92,13 +92,27 @@ static void triangular_solve(gradient_call *g) {
   GIVE(g, 1, db);
 }
 
-static void determinant(gradient_call *g) {
+/* A number for each matrix times (A^-1)'. */
+static TF_Output scaled_inverse(gradient_call *g, TF_Output factors) {
   dp_scope *s = g->scope;
   TF_Output turned = dp_matrix_inverse(s, input(g, 0), .adjoint = true);
   TF_Output ones = dp_const_vector(s, DP_INTS(1, 1));
-  TF_Output shape = dp_concat_v2(s, DP_OUTPUTS(shape_of(s, output(g, 0)), ones), integer(s, 0));
-  TF_Output factor = dp_reshape(s, dp_mul(s, above(g, 0), output(g, 0)), shape);
-  GIVE(g, 0, dp_mul(s, factor, turned));
+  TF_Output shape = dp_concat_v2(s, DP_OUTPUTS(shape_of(s, factors), ones), integer(s, 0));
+  return dp_mul(s, dp_reshape(s, factors, shape), turned);
+}
+
+static void determinant(gradient_call *g) {
+  GIVE(g, 0, scaled_inverse(g, dp_mul(g->scope, above(g, 0), output(g, 0))));
+}
+
+/* Outputs: the sign, whose gradient is nothing, and the logarithm. */
+static void log_determinant(gradient_call *g) {
+  GIVE(g, 0, scaled_inverse(g, above(g, 1)));
+}
+
+static void cross(gradient_call *g) {
+  GIVE(g, 0, dp_cross(g->scope, input(g, 1), above(g, 0)));
+  GIVE(g, 1, dp_cross(g->scope, above(g, 0), input(g, 0)));
 }
 
 /* With L L' = A: the lower half of L^-1' phi(L' dL) L^-1, made symmetric; phi halves the
@@ -142,7 +156,10 @@ static void sparse_dense(gradient_call *g) {
 const gradient_row dp_gradient_matrix[] = {
     {"BatchMatMul", batch_mat_mul},
     {"BatchMatMulV2", batch_mat_mul_broadcast},
+    {"BatchMatMulV3", batch_mat_mul_broadcast},
     {"Cholesky", cholesky},
+    {"Cross", cross},
+    {"LogMatrixDeterminant", log_determinant},
     {"MatMul", mat_mul},
     {"MatrixDeterminant", determinant},
     {"MatrixInverse", inverse},

@@ -183,6 +183,26 @@ static void conv3d(gradient_call *g) {
                                     CONV3_OPTIONS(g)));
 }
 
+/* Inputs: sizes, filter, gradient. */
+static void conv3d_input(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output w = input(g, 1), dy = input(g, 2), x = above(g, 0);
+  GIVE(g, 1,
+       dp_conv3d_backprop_filter_v2(s, x, shape_of(s, w), dy, strides(g), padding(g),
+                                    CONV3_OPTIONS(g)));
+  GIVE(g, 2, dp_conv3d(s, x, w, strides(g), padding(g), CONV3_OPTIONS(g)));
+}
+
+/* Inputs: values, sizes, gradient. */
+static void conv3d_filter(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), dy = input(g, 2), w = above(g, 0);
+  GIVE(g, 0,
+       dp_conv3d_backprop_input_v2(s, shape_of(s, x), w, dy, strides(g), padding(g),
+                                   CONV3_OPTIONS(g)));
+  GIVE(g, 2, dp_conv3d(s, x, w, strides(g), padding(g), CONV3_OPTIONS(g)));
+}
+
 static void depthwise(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), w = input(g, 1), dy = above(g, 0);
@@ -280,6 +300,46 @@ static void average_pool3d(gradient_call *g) {
                           strides(g), padding(g), .data_format = string_attr(g, "data_format")));
 }
 
+static void max_pool_v2_again(gradient_call *g) {
+  GIVE(g, 2,
+       dp_max_pool_grad_grad_v2(g->scope, input(g, 0), input(g, 1), above(g, 0), input(g, 3),
+                                input(g, 4), padding(g),
+                                .data_format = string_attr(g, "data_format")));
+}
+
+static void max_pool_with_argmax(gradient_call *g) {
+  GIVE(g, 0,
+       dp_max_pool_grad_with_argmax(
+           g->scope, input(g, 0), above(g, 0), output(g, 1), size(g), strides(g), padding(g),
+           .include_batch_in_index = bool_attr(g, "include_batch_in_index")));
+}
+
+static void max_pool3d_again(gradient_call *g) {
+  GIVE(g, 2,
+       dp_max_pool3d_grad_grad(g->scope, input(g, 0), input(g, 1), above(g, 0), size(g), strides(g),
+                               padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+static void max_pool3d_third(gradient_call *g) {
+  GIVE(g, 2,
+       dp_max_pool3d_grad(g->scope, input(g, 0), input(g, 1), above(g, 0), size(g), strides(g),
+                          padding(g), .data_format = string_attr(g, "data_format")));
+}
+
+static void average_pool3d_again(gradient_call *g) {
+  GIVE(g, 1,
+       dp_avg_pool3d(g->scope, above(g, 0), size(g), strides(g), padding(g),
+                     .data_format = string_attr(g, "data_format")));
+}
+
+/* The forward op already made the gradient for each loss; the labels have none. */
+static void temporal_loss(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output factors =
+      dp_expand_dims(s, dp_expand_dims(s, above(g, 0), integer(s, 0)), integer(s, -1));
+  GIVE(g, 0, dp_mul(s, output(g, 1), factors));
+}
+
 /* ---- Normalization ---- */
 
 static void local_response(gradient_call *g) {
@@ -289,38 +349,46 @@ static void local_response(gradient_call *g) {
                    .alpha = float_attr(g, "alpha"), .beta = float_attr(g, "beta")));
 }
 
-/* In training the forward op kept mean and variance of the batch; else those that were fed. */
-static TF_Output saved(gradient_call *g, int index) {
-  return bool_attr(g, "is_training") ? output(g, 2 + index) : input(g, 2 + index);
+/* ---- Quantization, which passes on what lies inside its range ---- */
+
+#define QUANT_OPTIONS(g)                                                                           \
+  .num_bits = int_attr(g, "num_bits"), .narrow_range = bool_attr(g, "narrow_range")
+
+static void fake_quant_args(gradient_call *g) {
+  GIVE(g, 0,
+       dp_fake_quant_with_min_max_args_gradient(g->scope, above(g, 0), input(g, 0),
+                                                .min = float_attr(g, "min"),
+                                                .max = float_attr(g, "max"), QUANT_OPTIONS(g)));
 }
 
-#define NORM_OPTIONS(g)                                                                            \
-  .epsilon = float_attr(g, "epsilon"), .data_format = string_attr(g, "data_format"),               \
-  .is_training = bool_attr(g, "is_training")
-
-static void batch_norm(gradient_call *g) {
-  dp_fused_batch_norm_grad_outputs d = dp_fused_batch_norm_grad(
-      g->scope, above(g, 0), input(g, 0), input(g, 1), saved(g, 1), saved(g, 2), NORM_OPTIONS(g));
-  GIVE(g, 0, d.x_backprop);
-  GIVE(g, 1, d.scale_backprop);
-  GIVE(g, 2, d.offset_backprop);
+static void fake_quant_vars(gradient_call *g) {
+  dp_fake_quant_with_min_max_vars_gradient_outputs d = dp_fake_quant_with_min_max_vars_gradient(
+      g->scope, above(g, 0), input(g, 0), input(g, 1), input(g, 2), QUANT_OPTIONS(g));
+  GIVE(g, 0, d.backprops_wrt_input);
+  GIVE(g, 1, d.backprop_wrt_min);
+  GIVE(g, 2, d.backprop_wrt_max);
 }
 
-static void batch_norm_v2(gradient_call *g) {
-  dp_fused_batch_norm_grad_v2_outputs d = dp_fused_batch_norm_grad_v2(
-      g->scope, above(g, 0), input(g, 0), input(g, 1), saved(g, 1), saved(g, 2), NORM_OPTIONS(g));
-  GIVE(g, 0, d.x_backprop);
-  GIVE(g, 1, d.scale_backprop);
-  GIVE(g, 2, d.offset_backprop);
+static void fake_quant_channels(gradient_call *g) {
+  dp_fake_quant_with_min_max_vars_per_channel_gradient_outputs d =
+      dp_fake_quant_with_min_max_vars_per_channel_gradient(
+          g->scope, above(g, 0), input(g, 0), input(g, 1), input(g, 2), QUANT_OPTIONS(g));
+  GIVE(g, 0, d.backprops_wrt_input);
+  GIVE(g, 1, d.backprop_wrt_min);
+  GIVE(g, 2, d.backprop_wrt_max);
 }
 
-static void batch_norm_v3(gradient_call *g) {
-  dp_fused_batch_norm_grad_v3_outputs d =
-      dp_fused_batch_norm_grad_v3(g->scope, above(g, 0), input(g, 0), input(g, 1), saved(g, 1),
-                                  saved(g, 2), output(g, 5), NORM_OPTIONS(g));
-  GIVE(g, 0, d.x_backprop);
-  GIVE(g, 1, d.scale_backprop);
-  GIVE(g, 2, d.offset_backprop);
+/* The older forms pass on everything. */
+static void quantize(gradient_call *g) {
+  GIVE(g, 0, above(g, 0));
+}
+
+static void quantize_v4(gradient_call *g) {
+  dp_quantize_and_dequantize_v4_grad_outputs d = dp_quantize_and_dequantize_v4_grad(
+      g->scope, above(g, 0), input(g, 0), input(g, 1), input(g, 2), .axis = int_attr(g, "axis"));
+  GIVE(g, 0, d.input_backprop);
+  GIVE(g, 1, d.input_min_backprop);
+  GIVE(g, 2, d.input_max_backprop);
 }
 
 /* ---- Images ---- */
@@ -342,38 +410,70 @@ static void resize_nearest(gradient_call *g) {
                                        .half_pixel_centers = bool_attr(g, "half_pixel_centers")));
 }
 
+static void resize_bicubic(gradient_call *g) {
+  GIVE(g, 0,
+       dp_resize_bicubic_grad(g->scope, above(g, 0), input(g, 0),
+                              .align_corners = bool_attr(g, "align_corners"),
+                              .half_pixel_centers = bool_attr(g, "half_pixel_centers")));
+}
+
+/* crop(image, boxes, which, size) */
+static void crop_and_resize(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output image = input(g, 0);
+  GIVE(g, 0,
+       dp_crop_and_resize_grad_image(s, above(g, 0), input(g, 1), input(g, 2), shape_of(s, image),
+                                     type_of(image), .method = string_attr(g, "method")));
+  GIVE(g, 1, dp_crop_and_resize_grad_boxes(s, above(g, 0), image, input(g, 1), input(g, 2)));
+}
+
 const gradient_row dp_gradient_nn[] = {
     {"AvgPool", average_pool},
     {"AvgPool3D", average_pool3d},
+    {"AvgPool3DGrad", average_pool3d_again},
     {"AvgPoolGrad", average_pool_again},
     {"BiasAdd", bias_add},
     {"BiasAddGrad", bias_add_again},
     {"BiasAddV1", bias_add_v1},
+    {"CTCLoss", temporal_loss},
     {"Conv2D", conv2d},
     {"Conv2DBackpropFilter", conv2d_filter},
     {"Conv2DBackpropInput", conv2d_input},
     {"Conv3D", conv3d},
+    {"Conv3DBackpropFilterV2", conv3d_filter},
+    {"Conv3DBackpropInputV2", conv3d_input},
+    {"CropAndResize", crop_and_resize},
     {"DepthwiseConv2dNative", depthwise},
     {"DepthwiseConv2dNativeBackpropFilter", depthwise_filter},
     {"DepthwiseConv2dNativeBackpropInput", depthwise_input},
     {"Elu", elu},
     {"EluGrad", elu_again},
-    {"FusedBatchNorm", batch_norm},
-    {"FusedBatchNormV2", batch_norm_v2},
-    {"FusedBatchNormV3", batch_norm_v3},
+    {"FakeQuantWithMinMaxArgs", fake_quant_args},
+    {"FakeQuantWithMinMaxVars", fake_quant_vars},
+    {"FakeQuantWithMinMaxVarsPerChannel", fake_quant_channels},
     {"LRN", local_response},
     {"LeakyRelu", leaky_relu},
     {"LeakyReluGrad", leaky_relu_again},
     {"LogSoftmax", log_softmax},
     {"MaxPool", max_pool},
     {"MaxPool3D", max_pool3d},
+    {"MaxPool3DGrad", max_pool3d_again},
+    {"MaxPool3DGradGrad", max_pool3d_third},
     {"MaxPoolGrad", max_pool_again},
     {"MaxPoolGradGrad", max_pool_third},
+    {"MaxPoolGradV2", max_pool_v2_again},
     {"MaxPoolV2", max_pool_v2},
+    {"MaxPoolWithArgmax", max_pool_with_argmax},
+    {"QuantizeAndDequantize", quantize},
+    {"QuantizeAndDequantizeV2", quantize},
+    {"QuantizeAndDequantizeV3", quantize},
+    {"QuantizeAndDequantizeV4", quantize_v4},
+    {"QuantizeAndDequantizeV4Grad", quantize},
     {"Relu", relu},
     {"Relu6", relu6},
     {"Relu6Grad", relu6_again},
     {"ReluGrad", relu_again},
+    {"ResizeBicubic", resize_bicubic},
     {"ResizeBilinear", resize_bilinear},
     {"ResizeNearestNeighbor", resize_nearest},
     {"Selu", selu},

@@ -101,6 +101,35 @@ static void running_product(gradient_call *g) {
   GIVE(g, 0, dp_div(s, running(g, dp_mul(s, product, above(g, 0))), x));
 }
 
+/* With y = log of the running sum of exp(x): exp(x) times the running sum, from the other end, of
+ * dy exp(-y). As that may overflow, it is kept as a logarithm too, one for each sign of dy. */
+static TF_Output running_log_part(gradient_call *g, TF_Output dy) {
+  dp_scope *s = g->scope;
+  double lowest = type_of(dy) == TF_DOUBLE ? -1.7976931348623157e308 : -3.4028234663852886e38;
+  TF_Output is_in = dp_greater(s, dy, number_like(s, dy, 0));
+  TF_Output log = dp_select_v2(s, is_in, dp_log(s, dy), number_like(s, dy, lowest));
+  TF_Output sum = dp_cumulative_logsumexp(s, dp_sub(s, log, output(g, 0)), input(g, 1),
+                                          .exclusive = bool_attr(g, "exclusive"),
+                                          .reverse = !bool_attr(g, "reverse"));
+  return dp_exp(s, dp_add(s, sum, input(g, 0)));
+}
+
+static void running_log_sum(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output negative = running_log_part(g, dp_neg(s, above(g, 0)));
+  GIVE(g, 0, dp_sub(s, running_log_part(g, above(g, 0)), negative));
+}
+
+/* Equal among the elements of the row that are the chosen one. */
+static void nth_element(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output end = integer(s, -1), dy = dp_expand_dims(s, above(g, 0), end);
+  TF_Output is_it =
+      dp_cast(s, dp_equal(s, dp_expand_dims(s, output(g, 0), end), input(g, 0)), type_of(dy));
+  TF_Output count = dp_sum(s, is_it, end, .keep_dims = true);
+  GIVE(g, 0, dp_mul(s, dp_div(s, is_it, count), dy));
+}
+
 /* ---- Segments ---- */
 
 static void segment_sum(gradient_call *g) {
@@ -159,6 +188,61 @@ static void unsorted_extreme(gradient_call *g) {
   GIVE(g, 0, dp_select(s, is_in, share, dp_zeros_like(s, share)));
 }
 
+/* The product of the others in the segment. By division, where nothing is zero; a single zero has
+ * the product of the rest, and next to two zeros nothing counts. `sum` and `product` go by
+ * segment, `rows` spreads again. */
+typedef struct segment_calls {
+  TF_Output (*sum)(gradient_call *g, TF_Output value);
+  TF_Output (*product)(gradient_call *g, TF_Output value);
+  TF_Output (*rows)(gradient_call *g, TF_Output value);
+} segment_calls;
+
+static void give_segment_product(gradient_call *g, const segment_calls *calls) {
+  dp_scope *s = g->scope;
+  TF_Output x = input(g, 0), dy = above(g, 0), one = number_like(s, x, 1);
+  TF_Output is_zero = dp_equal(s, x, number_like(s, x, 0));
+  TF_Output zeros = calls->sum(g, dp_cast(s, is_zero, TF_INT32));
+  dy = dp_select_v2(s, dp_greater(s, zeros, integer(s, 1)), number_like(s, dy, 0), dy);
+  TF_Output filled = dp_select_v2(s, is_zero, one, x);
+  TF_Output others = calls->rows(g, calls->product(g, filled));
+  TF_Output divided = dp_div(s, calls->rows(g, output(g, 0)), filled);
+  GIVE(g, 0, dp_mul(s, calls->rows(g, dy), dp_select_v2(s, is_zero, others, divided)));
+}
+
+static TF_Output sorted_sum(gradient_call *g, TF_Output value) {
+  return dp_segment_sum(g->scope, value, input(g, 1));
+}
+
+static TF_Output sorted_product(gradient_call *g, TF_Output value) {
+  return dp_segment_prod(g->scope, value, input(g, 1));
+}
+
+static TF_Output sorted_rows(gradient_call *g, TF_Output value) {
+  return dp_gather(g->scope, value, input(g, 1));
+}
+
+static void segment_product(gradient_call *g) {
+  static const segment_calls calls = {sorted_sum, sorted_product, sorted_rows};
+  give_segment_product(g, &calls);
+}
+
+static TF_Output loose_sum(gradient_call *g, TF_Output value) {
+  return dp_unsorted_segment_sum(g->scope, value, input(g, 1), input(g, 2));
+}
+
+static TF_Output loose_product(gradient_call *g, TF_Output value) {
+  return dp_unsorted_segment_prod(g->scope, value, input(g, 1), input(g, 2));
+}
+
+static TF_Output loose_rows(gradient_call *g, TF_Output value) {
+  return gather_segments(g, value, input(g, 1));
+}
+
+static void unsorted_product(gradient_call *g) {
+  static const segment_calls calls = {loose_sum, loose_product, loose_rows};
+  give_segment_product(g, &calls);
+}
+
 static TF_Output row_count(gradient_call *g) {
   dp_scope *s = g->scope;
   return dp_strided_slice(s, shape_of(s, input(g, 0)), dp_const_vector(s, DP_INTS(0)),
@@ -186,22 +270,29 @@ static void sparse_root(gradient_call *g) {
 const gradient_row dp_gradient_reduce[] = {
     {"Cumprod", running_product},
     {"Cumsum", running_sum},
+    {"CumulativeLogsumexp", running_log_sum},
     {"EuclideanNorm", euclidean_norm},
     {"L2Loss", l2_loss},
     {"Max", extreme},
     {"Mean", mean},
     {"Min", extreme},
+    {"NthElement", nth_element},
     {"Prod", product},
     {"SegmentMax", segment_extreme},
     {"SegmentMean", segment_mean},
     {"SegmentMin", segment_extreme},
+    {"SegmentProd", segment_product},
     {"SegmentSum", segment_sum},
     {"SparseSegmentMean", sparse_mean},
+    {"SparseSegmentMeanWithNumSegments", sparse_mean},
     {"SparseSegmentSqrtN", sparse_root},
+    {"SparseSegmentSqrtNWithNumSegments", sparse_root},
     {"SparseSegmentSum", sparse_sum},
+    {"SparseSegmentSumWithNumSegments", sparse_sum},
     {"Sum", sum},
     {"UnsortedSegmentMax", unsorted_extreme},
     {"UnsortedSegmentMin", unsorted_extreme},
+    {"UnsortedSegmentProd", unsorted_product},
     {"UnsortedSegmentSum", unsorted_sum},
     {NULL, NULL},
 };

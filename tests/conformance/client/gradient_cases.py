@@ -568,3 +568,371 @@ def tensor_lists():
     one = raw.TensorListGetItem(input_handle=changed, index=2, element_shape=tf.constant([2]),
                                 element_dtype=tf.float32)
     return [whole * random(3, 2), last.tensor * random(2), one * random(2)], [x]
+
+
+# ---- Normalization, twice ----
+
+def batch_norm_twice(name, **options):
+    def build():
+        channels = 3 if options.get("data_format", "NHWC")[-1] == "C" else 2
+        x, scale, offset = random(4, 2, 2, 3), random(channels), random(channels)
+        empty = [] if options.get("is_training", True) else random(channels, low=0.5)
+        y = raw.FusedBatchNormV3(x=x, scale=scale, offset=offset, mean=empty, variance=empty,
+                                 **options).y
+        first = tf.gradients(y * random(4, 2, 2, 3), [x, scale, offset])
+        return [first[0] * random(4, 2, 2, 3), first[1] * random(channels)], [x, scale]
+    CASES[name] = build
+
+
+batch_norm_twice("batch_norm_twice")
+batch_norm_twice("batch_norm_twice_epsilon", epsilon=0.2)
+batch_norm_twice("batch_norm_twice_fixed", is_training=False)
+
+
+@case
+def batch_norm_twice_older():
+    x, scale, offset = random(4, 2, 2, 3), random(3), random(3)
+    ys = [op(x=x, scale=scale, offset=offset, mean=[], variance=[]).y * random(4, 2, 2, 3)
+          for op in (raw.FusedBatchNorm, lambda **k: raw.FusedBatchNormV2(**k))]
+    return [g * random(4, 2, 2, 3) for y in ys for g in tf.gradients(y, [x])], [x, scale]
+
+
+# ---- Gathering by batch ----
+
+def batch_gather(name, shape, indices, axis, batch_dims):
+    def build():
+        x = random(*shape)
+        y = raw.GatherV2(params=x, indices=tf.constant(indices), axis=axis, batch_dims=batch_dims)
+        return [y * random(*y.shape)], [x]
+    CASES[name] = build
+
+
+batch_gather("gather_batch", (2, 3, 4), [[0, 2], [2, 2]], 1, 1)
+batch_gather("gather_batch_inner", (2, 3, 4), [[0, 2, 0], [3, 3, 1]], 2, 1)
+batch_gather("gather_batch_negative", (2, 3, 4), [[0, 2], [2, 2]], -1, -1)
+batch_gather("gather_batch_two", (2, 2, 3), [[[0], [2]], [[2], [1]]], 2, 2)
+batch_gather("gather_no_batch", (2, 3, 4), [[0, 2], [2, 2]], 1, 0)
+
+
+# ---- Einsum ----
+
+def einsum(name, equation, *shapes, dtype=np.float32):
+    def build():
+        xs = [random(*shape, dtype=np.float32) for shape in shapes]
+        if dtype == np.complex64:
+            xs = [tf.complex(x, x * x) for x in xs]
+        y = raw.Einsum(inputs=xs, equation=equation)
+        weight = tf.cast(random(*y.shape), y.dtype)
+        return [tf.math.real(y * weight)], xs
+    CASES["einsum_" + name] = build
+
+
+einsum("dots", "...ab,...bc->...ac", (5, 2, 3), (5, 3, 4))
+einsum("dots_broadcast", "...ab,...bc->...ac", (5, 1, 2, 3), (7, 3, 4))
+einsum("dots_one_side", "...ab,bc->...ac", (5, 2, 3), (3, 4))
+einsum("dots_other_side", "ab,...bc->a...c", (2, 3), (5, 3, 4))
+einsum("dots_empty", "...ab,bc->...ac", (2, 3), (3, 4))
+einsum("dots_reduced", "...ab,...c->...a", (2, 2, 3), (2, 4))
+einsum("dots_reduced_behind", "a...b,c->...a", (2, 5, 3), (4,))
+einsum("dots_unary", "a...b->b...", (2, 5, 3))
+einsum("trace", "aa->", (3, 3))
+einsum("diagonal", "aab->ba", (3, 3, 2))
+einsum("into_diagonal", "ab->aab", (3, 2))
+einsum("repeated_reduced", "aabbcd->ca", (2, 2, 3, 3, 2, 4))
+einsum("repeated_binary", "aab,bc->ac", (3, 3, 2), (2, 4))
+einsum("repeated_reduced_binary", "abbe,cd->ca", (2, 3, 3, 2), (4, 2))
+einsum("transposed_reduction", "abc->ca", (2, 3, 4))
+einsum("complex", "ab,bc->ac", (2, 3), (3, 4), dtype=np.complex64)
+einsum("complex_dots", "...ab,bc->...ac", (2, 2, 3), (3, 4), dtype=np.complex64)
+
+
+# ---- Special functions ----
+
+for name, op in {"bessel_i0": raw.BesselI0, "bessel_i0e": raw.BesselI0e, "bessel_i1": raw.BesselI1,
+                 "bessel_i1e": raw.BesselI1e, "bessel_j0": raw.BesselJ0, "bessel_j1": raw.BesselJ1,
+                 "dawsn": raw.Dawsn, "fresnel_cos": raw.FresnelCos, "fresnel_sin": raw.FresnelSin,
+                 "rint": raw.Rint}.items():
+    unary(name, lambda x, op=op: op(x=x))
+for name, op in {"bessel_k0": raw.BesselK0, "bessel_k0e": raw.BesselK0e, "bessel_k1": raw.BesselK1,
+                 "bessel_k1e": raw.BesselK1e, "bessel_y0": raw.BesselY0, "bessel_y1": raw.BesselY1,
+                 "expint": raw.Expint, "spence": raw.Spence}.items():
+    unary(name, lambda x, op=op: op(x=x), low=0.3, high=2.0)
+for name, op in {"erfinv": raw.Erfinv, "ndtri": raw.Ndtri}.items():
+    unary(name, lambda x, op=op: op(x=x), low=0.1, high=0.9)
+for name, op in {"igamma": lambda a, x: raw.Igamma(a=a, x=x),
+                 "igammac": lambda a, x: raw.Igammac(a=a, x=x),
+                 "zeta": lambda a, x: raw.Zeta(x=1 + a, q=x),
+                 "polygamma": lambda a, x: raw.Polygamma(a=tf.round(a), x=x),
+                 "xlog1py": lambda a, x: raw.Xlog1py(x=a, y=x)}.items():
+    binary(name, op, low=0.6, high=2.0)
+binary("next_after", lambda a, b: raw.NextAfter(x1=a, x2=b))
+
+
+@case
+def special_at_edges():
+    x = tf.constant([0.0, 1.0])
+    return [raw.BesselI1(x=x), raw.BesselI1e(x=x), raw.BesselJ1(x=x), raw.Spence(x=x)], [x]
+
+
+@case
+def betainc():
+    a, b, x = (random(2, 3, low=0.4, high=0.9) for _ in range(3))
+    return [raw.Betainc(a=a, b=b, x=x) * random(2, 3)], [a, b, x]
+
+
+@case
+def stateless_gamma():
+    alpha = random(3, low=0.5, high=2.0)
+    y = tf.random.stateless_gamma([4, 3], seed=[1, 2], alpha=alpha)
+    return [y * random(4, 3)], [alpha]
+
+
+# ---- Signals ----
+
+@case
+def fourier():
+    a, b = random(2, 4, 4, 3), random(2, 4, 4, 3)
+    z = tf.complex(a, b)
+    weight = tf.complex(random(2, 4, 4, 3), random(2, 4, 4, 3))
+    transforms = [tf.signal.fft, tf.signal.ifft, tf.signal.fft2d, tf.signal.ifft2d,
+                  tf.signal.fft3d, tf.signal.ifft3d]
+    return [tf.math.real(transform(z) * weight) for transform in transforms], [a, b]
+
+
+@case
+def real_fourier():
+    ys, xs = [], []
+    for length in (6, 5):
+        x = random(2, 4, length)
+        half = tf.complex(random(2, 4, length // 2 + 1), random(2, 4, length // 2 + 1))
+        z = half * 1
+        ys += [tf.math.real(tf.signal.rfft(x) * half), tf.math.imag(tf.signal.rfft2d(x) * half),
+               tf.signal.irfft(z, [length]) * x, tf.signal.irfft2d(z, [4, length]) * x]
+        xs += [x, z]
+    return ys, xs
+
+
+# ---- Sparse tensors ----
+
+SPARSE = ([[0, 1], [1, 3], [2, 0]], [3, 4])
+
+
+def sparse(values):
+    return tf.SparseTensor(SPARSE[0], values, SPARSE[1])
+
+
+@case
+def sparse_sums():
+    v, w, d = random(3), random(3), random(3, 4)
+    other = tf.SparseTensor([[0, 1], [1, 1], [2, 0]], w, [3, 4])
+    both = tf.sparse.add(sparse(v), other)
+    part = tf.sparse.slice(sparse(v), [0, 0], [2, 4])
+    return [both.values * random(4), tf.sparse.add(d, sparse(v)) * random(3, 4),
+            part.values * random(2), tf.sparse.reduce_sum(sparse(v), 1) * random(3),
+            tf.sparse.reduce_sum(sparse(v), [-2], keepdims=True) * random(1, 4),
+            tf.sparse.softmax(sparse(v)).values * random(3)], [v, w, d]
+
+
+@case
+def sparse_and_dense():
+    v, d, row = random(3), random(3, 4, low=0.5, high=2.0), random(4, low=0.5, high=2.0)
+    ops = [raw.SparseDenseCwiseMul, raw.SparseDenseCwiseDiv]
+    return [op(sp_indices=tf.constant(SPARSE[0], tf.int64), sp_values=v,
+               sp_shape=tf.constant(SPARSE[1], tf.int64), dense=dense) * random(3)
+            for op in ops for dense in (d, row)], [v, d, row]
+
+
+@case
+def sparse_moves():
+    v, default = random(3), random()
+    loose = tf.SparseTensor([[2, 0], [0, 1], [1, 3]], v, [3, 4])
+    gaps = tf.SparseTensor([[0, 1], [3, 3], [3, 0]], v, [5, 4])
+    filled = raw.SparseFillEmptyRows(indices=gaps.indices, values=v, dense_shape=gaps.dense_shape,
+                                     default_value=default)
+    dense = raw.SparseToDense(sparse_indices=SPARSE[0], output_shape=SPARSE[1], sparse_values=v,
+                              default_value=default)
+    return [tf.sparse.reorder(loose).values * random(3), filled.output_values * random(6),
+            dense * random(3, 4)], [v, default]
+
+
+@case
+def ragged_to_sparse():
+    v = random(5)
+    return [tf.RaggedTensor.from_row_splits(v, [0, 2, 2, 5]).to_sparse().values * random(5)], [v]
+
+
+# ---- Neighbours of what is above ----
+
+@case
+def segment_products():
+    x = tf.constant([[1., 2.], [0., 3.], [4., 0.], [0.5, 0.], [2., 3.]])
+    ids = tf.constant([0, 0, 1, 1, 3])
+    y, z = tf.math.segment_prod(x, ids), tf.math.unsorted_segment_prod(x, ids, 4)
+    return [y * random(4, 2), z * random(4, 2)], [x]
+
+
+@case
+def segment_products_left_out():
+    x = random(5, 2, low=0.5)
+    return [tf.math.unsorted_segment_prod(x, [3, 0, -1, 0, 2], 4) * random(4, 2)], [x]
+
+
+@case
+def sparse_segments_counted():
+    x, rows, ids = random(5, 2), tf.constant([0, 2, 2, 4]), tf.constant([0, 0, 1, 1])
+    return [op(x, rows, ids, num_segments=4) * random(4, 2)
+            for op in (tf.sparse.segment_sum, tf.sparse.segment_mean, tf.sparse.segment_sqrt_n)], [x]
+
+
+@case
+def running_log_sums():
+    x = random(4, 3)
+    return [raw.CumulativeLogsumexp(x=x, axis=0) * random(4, 3),
+            raw.CumulativeLogsumexp(x=x, axis=1, reverse=True) * random(4, 3)], [x]
+
+
+@case
+def nth_elements():
+    x = tf.constant([[3., 1., 2., 2.], [5., 5., 5., 1.]])
+    return [raw.NthElement(input=x, n=1) * random(2), raw.NthElement(input=x, n=0) * 2], [x]
+
+
+@case
+def cross():
+    a, b = random(2, 3), random(2, 3)
+    return [tf.linalg.cross(a, b) * random(2, 3)], [a, b]
+
+
+@case
+def log_determinant():
+    m = square_matrix()
+    return [tf.linalg.slogdet(m).log_abs_determinant * random(2, dtype=np.float64)], [m]
+
+
+binary("batch_mat_mul_v3", lambda x, y: raw.BatchMatMulV3(x=x, y=y, Tout=tf.float32),
+       shapes=((5, 1, 2, 3), (2, 3, 4)))
+unary("accumulate_n", lambda x: raw.AccumulateNV2(inputs=[x, 2 * x, x], shape=[2, 3]))
+unary("check_numerics_v2", lambda x: raw.CheckNumericsV2(tensor=x, message="bad"))
+
+
+@case
+def more_scatters():
+    x, u, at = random(5, 2), random(2, 2), tf.constant([[1], [3]])
+    tied = tf.tensor_scatter_nd_update(x, [[1]], u[:1])
+    return [tf.tensor_scatter_nd_sub(x, at, u) * random(5, 2),
+            tf.tensor_scatter_nd_max(x, at, u) * random(5, 2),
+            tf.tensor_scatter_nd_min(tied, at, u) * random(5, 2),
+            raw.ScatterNdNonAliasingAdd(input=x, indices=at, updates=u) * random(5, 2)], [x, u]
+
+
+@case
+def strided_slice_updates():
+    x, u, one = random(4, 5), random(2, 3), random()
+    def update(value):
+        return raw.TensorStridedSliceUpdate(input=x, begin=[1, 0], end=[3, 5], strides=[1, 2],
+                                            value=value)
+    return [update(u) * random(4, 5), update(one) * random(4, 5)], [x, u, one]
+
+
+@case
+def older_blocks():
+    x = random(4, 4, 4, 1)
+    return [raw.SpaceToBatch(input=x, paddings=[[0, 0], [0, 0]], block_size=2) * random(16, 2, 2, 1),
+            raw.BatchToSpace(input=x, crops=[[0, 0], [0, 0]], block_size=2) * random(1, 8, 8, 1)], [x]
+
+
+@case
+def mirror_pad_twice():
+    x = random(3, 4)
+    return tf.gradients(tf.pad(x, [[1, 1], [2, 1]], "REFLECT") ** 3, x), [x]
+
+
+@case
+def volumes_twice():
+    x, w = random(1, 3, 3, 3, 2), random(2, 2, 2, 2, 2)
+    y = tf.nn.conv3d(x, w, [1, 1, 1, 1, 1], "SAME") ** 2
+    pooled = tf.nn.avg_pool3d(x * x, 2, 1, "VALID") ** 2
+    return tf.gradients(y, [x, w]) + tf.gradients(pooled, [x]), [x, w]
+
+
+@case
+def pool_with_argmax():
+    x = random(2, 4, 4, 2)
+    return [tf.nn.max_pool_with_argmax(x, 2, 2, "SAME").output * random(2, 2, 2, 2)], [x]
+
+
+@case
+def max_pool_v2_twice():
+    x = random(1, 4, 4, 2)
+    y = raw.MaxPoolV2(input=x * x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
+    return tf.gradients(y ** 2, x), [x]
+
+
+@case
+def quantizations():
+    x = random(3, 4, low=-2, high=2)
+    low, high = tf.constant(-1.0), tf.constant(1.0)
+    lows, highs = random(4, low=-1, high=-0.5), random(4, low=0.5, high=1)
+    raw_v4 = raw.QuantizeAndDequantizeV4(input=x, input_min=low, input_max=high, range_given=True)
+    return [tf.quantization.fake_quant_with_min_max_args(x, -1, 1) * random(3, 4),
+            tf.quantization.fake_quant_with_min_max_vars(x, low, high) * random(3, 4),
+            tf.quantization.fake_quant_with_min_max_vars_per_channel(x, lows, highs) * random(3, 4),
+            raw.QuantizeAndDequantizeV2(input=x, input_min=low, input_max=high) * random(3, 4),
+            raw.QuantizeAndDequantizeV3(input=x, input_min=low, input_max=high,
+                                        num_bits=8) * random(3, 4),
+            raw_v4 * random(3, 4)], [x, low, high, lows, highs]
+
+
+@case
+def temporal_loss():
+    logits = random(5, 2, 4)
+    labels = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [1, 2, 0], [2, 2])
+    return [tf1.nn.ctc_loss(labels, logits, [5, 4]) * random(2)], [logits]
+
+
+@case
+def more_images():
+    x, boxes = random(2, 5, 5, 1), tf.constant([[0.1, 0.2, 0.8, 0.9], [0.0, 0.0, 1.0, 0.7]])
+    crop = tf.image.crop_and_resize(x, boxes, [0, 1], [3, 4])
+    return [tf1.image.resize_bicubic(x, [7, 4]) * random(2, 7, 4, 1),
+            crop * random(2, 3, 4, 1)], [x, boxes]
+
+
+@case
+def more_tensor_lists():
+    x, pair = random(3, 2), tf.constant([2])
+    types = {"element_dtype": tf.float32, "element_shape": pair}
+    rows = raw.TensorListFromTensor(tensor=x, element_shape=pair)
+    chosen = raw.TensorListGather(input_handle=rows, indices=[2, 0], **types)
+    wide = raw.TensorListResize(input_handle=rows, size=4)
+    changed = raw.TensorListSetItem(input_handle=wide, index=3, item=x[0] * x[1])
+    spread = raw.TensorListScatterV2(tensor=x, indices=[2, 0, 1], element_shape=pair,
+                                     num_elements=-1)
+    over = raw.TensorListScatterIntoExistingList(input_handle=rows, tensor=tf.exp(x[:2]),
+                                                 indices=[1, 2])
+    parts = raw.TensorListSplit(tensor=x, element_shape=tf.constant([-1, 2]),
+                                lengths=tf.constant([1, 2], tf.int64))
+    joined = raw.TensorListConcatV2(input_handle=parts, element_dtype=tf.float32,
+                                    element_shape=tf.constant([-1, 2]),
+                                    leading_dims=tf.constant([], tf.int64))
+    stacks = [raw.TensorListStack(input_handle=rows, **types) for rows in (changed, spread, over)]
+    return [chosen * random(2, 2), joined.tensor * random(3, 2)] + [
+        stack * random(*size) for stack, size in zip(stacks, ((4, 2), (3, 2), (3, 2)))], [x]
+
+
+@case
+def optionals():
+    x, y = random(2, 3), random(2)
+    pair = raw.OptionalFromValue(components=[x * x, tf.exp(y)])
+    values = raw.OptionalGetValue(optional=pair, output_types=[tf.float32, tf.float32],
+                                  output_shapes=[[2, 3], [2]])
+    return [values[0] * random(2, 3), values[1] * random(2)], [x, y]
+
+
+@case
+def banded_diagonals():
+    v, m, k = random(2, 3), random(3, 4), tf.constant([-1, 0])
+    wide = {"k": k, "padding_value": 0.0}
+    return [raw.MatrixDiagV2(diagonal=v, num_rows=-1, num_cols=-1, **wide) * random(3, 3),
+            raw.MatrixDiagPartV2(input=m, **wide) * random(2, 3),
+            raw.MatrixSetDiagV2(input=m, diagonal=v, k=k) * random(3, 4)], [v, m]
