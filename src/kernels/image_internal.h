@@ -6,7 +6,7 @@
 
 /* `count` elements from `offset` on, as floats. */
 void dp_image_to_float(dp_dtype dtype, const void *data, int64_t offset, float *to, int64_t count);
-/* Floats to half, bfloat16, float or double. */
+/* Floats to half, bfloat16, float, double, or (cut off) uint8, int32 and int64. */
 void dp_image_from_float(dp_dtype dtype, const float *from, void *data, int64_t offset,
                          int64_t count);
 

@@ -40,15 +40,29 @@ void dp_image_to_float(dp_dtype dtype, const void *data, int64_t offset, float *
   }
 }
 
+#define CONVERT_BACK(type)                                                                         \
+  {                                                                                                \
+    type *values = (type *)data + offset;                                                          \
+    for (int64_t i = 0; i < count; ++i)                                                            \
+      values[i] = (type)from[i];                                                                   \
+    return;                                                                                        \
+  }
+
 void dp_image_from_float(dp_dtype dtype, const float *from, void *data, int64_t offset,
                          int64_t count) {
-  if (dtype == DP_FLOAT) {
+  switch (dtype) {
+  case DP_FLOAT:
     memcpy((float *)data + offset, from, (size_t)count * sizeof(float));
-  } else if (dtype == DP_DOUBLE) {
-    double *to = (double *)data + offset;
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = from[i];
-  } else {
+    return;
+  case DP_DOUBLE:
+    CONVERT_BACK(double)
+  case DP_UINT8:
+    CONVERT_BACK(uint8_t)
+  case DP_INT32:
+    CONVERT_BACK(int32_t)
+  case DP_INT64:
+    CONVERT_BACK(int64_t)
+  default:
     dp_kernel_narrow(dtype, from, (uint16_t *)data + offset, count);
   }
 }

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "kernels/families_internal.h"
 #include "kernels/image_internal.h"
+#include "kernels/image_suppress_internal.h"
 
 typedef struct suppress_state {
   float overlap_threshold; /* of version 1 */
@@ -26,39 +27,20 @@ static dp_status *suppress_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-typedef struct candidate {
-  float score;
-  int32_t box;
-  int32_t compared; /* picked boxes that this one was compared with */
-} candidate;
-
-typedef struct suppression {
-  const float *boxes;    /* [count, 4], or NULL */
-  const float *overlaps; /* [count, count] instead */
-  const float *scores;
-  int64_t count, wanted;
-  float overlap_threshold, score_threshold, sigma;
-  candidate *heap;
-  int64_t heap_count;
-  int32_t *picked;
-  float *picked_scores;
-  int64_t picked_count;
-} suppression;
-
 /* ---- The heap ---- */
-static bool is_better(const candidate *a, const candidate *b) {
+static bool is_better(const dp_suppress_candidate *a, const dp_suppress_candidate *b) {
   return a->score > b->score || (a->score == b->score && a->box < b->box);
 }
 
-static void heap_push(suppression *work, candidate one) {
+static void heap_push(dp_suppression *work, dp_suppress_candidate one) {
   int64_t at = work->heap_count++;
   for (; at > 0 && is_better(&one, &work->heap[(at - 1) / 2]); at = (at - 1) / 2)
     work->heap[at] = work->heap[(at - 1) / 2];
   work->heap[at] = one;
 }
 
-static candidate heap_pop(suppression *work) {
-  candidate best = work->heap[0], moving = work->heap[--work->heap_count];
+static dp_suppress_candidate heap_pop(dp_suppression *work) {
+  dp_suppress_candidate best = work->heap[0], moving = work->heap[--work->heap_count];
   int64_t at = 0, count = work->heap_count;
   for (int64_t child; (child = 2 * at + 1) < count; at = child) {
     child += child + 1 < count && is_better(&work->heap[child + 1], &work->heap[child]);
@@ -85,19 +67,19 @@ static float intersection_over_union(const float *a, const float *b) {
   return height * width / (a_area + b_area - height * width);
 }
 
-static float similarity(const suppression *work, int64_t a, int64_t b) {
+static float similarity(const dp_suppression *work, int64_t a, int64_t b) {
   return work->overlaps ? work->overlaps[a * work->count + b]
                         : intersection_over_union(work->boxes + 4 * a, work->boxes + 4 * b);
 }
 
 /* ---- Picking ---- */
-static void pick(suppression *work) {
+void dp_suppress_pick(dp_suppression *work) {
   float scale = work->sigma > 0 ? -0.5f / work->sigma : 0;
   for (int64_t i = 0; i < work->count; ++i)
     if (work->scores[i] > work->score_threshold)
-      heap_push(work, (candidate){work->scores[i], (int32_t)i, 0});
+      heap_push(work, (dp_suppress_candidate){work->scores[i], (int32_t)i, 0});
   while (work->picked_count < work->wanted && work->heap_count > 0) {
-    candidate next = heap_pop(work);
+    dp_suppress_candidate next = heap_pop(work);
     float original = next.score;
     bool dropped = false;
     for (int64_t i = work->picked_count - 1; i >= next.compared && !dropped; --i) {
@@ -133,7 +115,7 @@ static dp_status *read_float(dp_op_context *context, int32_t slot, const char *n
 }
 
 static dp_status *read_thresholds(dp_op_context *context, const suppress_state *state,
-                                  bool by_overlaps, suppression *work) {
+                                  bool by_overlaps, dp_suppression *work) {
   const dp_tensor *wanted = dp_op_input(context, 2);
   const char *name = by_overlaps ? "overlap_threshold" : "iou_threshold";
   if (wanted->shape.rank != 0)
@@ -155,7 +137,7 @@ static dp_status *read_thresholds(dp_op_context *context, const suppress_state *
   return NULL;
 }
 
-static dp_status *check_boxes(dp_op_context *context, bool by_overlaps, suppression *work) {
+static dp_status *check_boxes(dp_op_context *context, bool by_overlaps, dp_suppression *work) {
   const dp_shape *boxes = &dp_op_input(context, 0)->shape;
   const dp_shape *scores = &dp_op_input(context, 1)->shape;
   const char *what = by_overlaps ? "overlaps" : "boxes";
@@ -174,7 +156,7 @@ static dp_status *check_boxes(dp_op_context *context, bool by_overlaps, suppress
   return NULL;
 }
 
-static dp_status *write_picked(dp_op_context *context, const suppression *work, bool pads) {
+static dp_status *write_picked(dp_op_context *context, const dp_suppression *work, bool pads) {
   dp_shape shape = dp_shape_vector(pads ? work->wanted : work->picked_count);
   dp_tensor *indices, *scores;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &indices));
@@ -190,7 +172,7 @@ static dp_status *write_picked(dp_op_context *context, const suppression *work, 
 }
 
 static dp_status *suppress(dp_op_context *context, const suppress_state *state, bool by_overlaps) {
-  suppression work = {0};
+  dp_suppression work = {0};
   DP_RETURN_IF_ERROR(read_thresholds(context, state, by_overlaps, &work));
   DP_RETURN_IF_ERROR(check_boxes(context, by_overlaps, &work));
   if (work.wanted < 0)
@@ -208,7 +190,7 @@ static dp_status *suppress(dp_op_context *context, const suppress_state *state, 
     *(by_overlaps ? &work.overlaps : &work.boxes) = numbers;
     work.scores = score_numbers;
     work.picked_scores = score_numbers + work.count;
-    pick(&work);
+    dp_suppress_pick(&work);
     status = write_picked(context, &work, state->pads);
   } else {
     status = dp_status_out_of_memory();

@@ -76,4 +76,4 @@ for op, inputs in forward.items():
 inputs = sequence_inputs(f, 2, 3, 2, 3, 4)
 add("BlockLSTM", [np.array([2], np.int64)] + inputs[1:], name="steps of rank 1")
 add("BlockLSTM", inputs[:1] + [inputs[1][0]] + inputs[2:], name="x of rank 2")
-add("LSTMBlockCell", step_inputs(f, 0, 3, 4), name="empty batch")
+add("LSTMBlockCell", step_inputs(f, 0, 3, 4), name="empty batch", since=(2, 16))

@@ -1,0 +1,29 @@
+/* Non-maximum suppression of one set of boxes, for the ops that have one or many. */
+#ifndef DP_KERNELS_IMAGE_SUPPRESS_INTERNAL_H
+#define DP_KERNELS_IMAGE_SUPPRESS_INTERNAL_H
+
+#include <stdint.h>
+
+typedef struct dp_suppress_candidate {
+  float score;
+  int32_t box;
+  int32_t compared; /* picked boxes that this one was compared with */
+} dp_suppress_candidate;
+
+typedef struct dp_suppression {
+  const float *boxes;    /* [count, 4], or NULL */
+  const float *overlaps; /* [count, count] instead */
+  const float *scores;
+  int64_t count, wanted;
+  float overlap_threshold, score_threshold, sigma;
+  dp_suppress_candidate *heap; /* room for `count` */
+  int64_t heap_count;
+  int32_t *picked;      /* room for min(count, wanted) */
+  float *picked_scores; /* the same */
+  int64_t picked_count;
+} dp_suppression;
+
+/* Picks the best boxes, in the order of their scores; what is counted starts at 0. */
+void dp_suppress_pick(dp_suppression *work);
+
+#endif
