@@ -183,9 +183,17 @@ static dp_status *decode_values(const saved_tensor *tensor, const dp_shape *shap
   dp_text_append(&message, number, 3 + dp_put_varint(number + 3, shape_length));
   dp_text_append(&message, shape_bytes, shape_length);
   dp_text_append(&message, values.data, values.length);
-  dp_status *status = dp_wire_decode_tensor_bytes(message.data, message.length, tensor_out);
+  dp_tensor decoded;
+  dp_status *status = dp_wire_decode_tensor_bytes(message.data, message.length, &decoded);
   dp_text_deinit(&message);
-  return status;
+  DP_RETURN_IF_ERROR(status);
+  /* The values may bring a dtype and a shape of their own, which count more. */
+  if (decoded.dtype != tensor->dtype || !dp_shape_equal(&decoded.shape, shape)) {
+    dp_tensor_deinit(&decoded);
+    return dp_status_create(DP_DATA_LOSS, "a stored slice has another shape or dtype");
+  }
+  *tensor_out = decoded;
+  return NULL;
 }
 
 static dp_status *read_stored(dp_legacy_reader *reader, dp_view name, const saved_tensor *tensor,
@@ -218,6 +226,46 @@ static dp_status *read_stored(dp_legacy_reader *reader, dp_view name, const save
   return decode_values(tensor, &shape, values, arena, tensor_out);
 }
 
+/* One tensor of several stored slices. All are there before memory is taken for the whole, whose
+ * size is only a claim until then. */
+static dp_status *join_slices(dp_legacy_reader *reader, dp_view name, const saved_tensor *tensor,
+                              const dp_slice *slice, const size_t *chosen, size_t count,
+                              dp_arena *arena, dp_tensor *tensor_out) {
+  dp_shape shape;
+  DP_RETURN_IF_ERROR(dp_slice_shape(slice, &tensor->shape, &shape));
+  dp_tensor *stored = DP_ARENA_ARRAY(arena, dp_tensor, count + 1);
+  dp_tensor result = {0};
+  dp_status *status = NULL;
+  size_t read = 0;
+  while (read < count && !status) {
+    status = read_stored(reader, name, tensor, chosen[read], arena, &stored[read]);
+    read += !status;
+  }
+  if (!status)
+    status = dp_tensor_create(tensor->dtype, &shape, &result);
+  for (size_t i = 0; i < read; ++i) {
+    if (!status)
+      dp_slice_copy(tensor->dtype, &tensor->shape, &tensor->slices.items[chosen[i]], stored[i].data,
+                    slice, result.data);
+    dp_tensor_deinit(&stored[i]);
+  }
+  if (!status)
+    *tensor_out = result;
+  return status;
+}
+
+static dp_status *read_slice(dp_legacy_reader *reader, dp_view name, const saved_tensor *tensor,
+                             const dp_slice *slice, dp_arena *arena, dp_tensor *tensor_out) {
+  size_t count;
+  size_t *chosen = DP_ARENA_ARRAY(arena, size_t, tensor->slices.count + 1);
+  if (!dp_slices_cover(&tensor->shape, tensor->slices.items, tensor->slices.count, slice, chosen,
+                       &count))
+    return DP_INVALID("Error copying slice data");
+  if (count == 1 && dp_slice_equal(&tensor->slices.items[chosen[0]], slice))
+    return read_stored(reader, name, tensor, chosen[0], arena, tensor_out);
+  return join_slices(reader, name, tensor, slice, chosen, count, arena, tensor_out);
+}
+
 dp_status *dp_legacy_reader_read(dp_legacy_reader *reader, dp_view name, const dp_slice *slice,
                                  dp_tensor *tensor_out) {
   saved_tensor *tensor = find(reader, name);
@@ -226,31 +274,8 @@ dp_status *dp_legacy_reader_read(dp_legacy_reader *reader, dp_view name, const d
                             name.data);
   dp_shape shape;
   DP_RETURN_IF_ERROR(dp_slice_shape(slice, &tensor->shape, &shape));
-  size_t count = 0;
-  size_t *chosen = DP_NEW_ARRAY(size_t, tensor->slices.count + 1);
-  dp_tensor result = {0};
   dp_arena *arena = dp_arena_create();
-  dp_status *status = NULL;
-  if (!dp_slices_cover(&tensor->shape, tensor->slices.items, tensor->slices.count, slice, chosen,
-                       &count))
-    status = DP_INVALID("Error copying slice data");
-  if (!status)
-    status = dp_tensor_create(tensor->dtype, &shape, &result);
-  for (size_t i = 0; i < count && !status; ++i) {
-    dp_tensor stored;
-    status = read_stored(reader, name, tensor, chosen[i], arena, &stored);
-    if (status)
-      break;
-    dp_slice_copy(tensor->dtype, &tensor->shape, &tensor->slices.items[chosen[i]], stored.data,
-                  slice, result.data);
-    dp_tensor_deinit(&stored);
-  }
+  dp_status *status = read_slice(reader, name, tensor, slice, arena, tensor_out);
   dp_arena_destroy(arena);
-  dp_free(chosen);
-  if (status) {
-    dp_tensor_deinit(&result);
-    return status;
-  }
-  *tensor_out = result;
-  return NULL;
+  return status;
 }

@@ -1,5 +1,4 @@
-/* TFRecord files; see record.h. A length that a file claims is not believed: large records are read
- * in steps, so that memory grows only with what is really there. */
+/* TFRecord files; see record.h. */
 #include "storage/record.h"
 
 #include <string.h>
@@ -9,7 +8,7 @@
 
 #define HEAD_SIZE 12
 #define FOOT_SIZE 4
-#define STEP_SIZE ((size_t)16 << 20)
+#define SMALL_SIZE ((size_t)16 << 20)
 #define WRITE_BUFFER ((size_t)64 << 10)
 
 /* ---- Reading ---- */
@@ -42,41 +41,19 @@ static dp_status *corrupted(uint64_t at) {
   return dp_status_create(DP_DATA_LOSS, "corrupted record at %llu", (unsigned long long)at);
 }
 
-/* Into memory that grows as the bytes come; consumes nothing beyond `length`. */
+/* A small record straight into the string, a large one through memory that grows as it comes. */
 static dp_status *read_body(dp_record_reader *reader, uint64_t length, uint64_t at,
                             dp_tstring *record) {
-  char *data;
-  size_t done = 0, count;
-  if (length <= STEP_SIZE) {
+  size_t done;
+  if (length <= SMALL_SIZE) {
+    char *data;
     DP_RETURN_IF_ERROR(dp_tstring_resize(record, (size_t)length, &data));
     DP_RETURN_IF_ERROR(dp_input_stream_read(reader->stream, data, (size_t)length, &done));
     return done < length ? truncated(at) : NULL;
   }
-  char *whole = NULL;
-  size_t capacity = 0;
-  dp_status *status = NULL;
-  while (done < length && !status) {
-    if (done == capacity) {
-      capacity = capacity ? capacity * 2 : STEP_SIZE;
-      if (capacity > length)
-        capacity = (size_t)length;
-      char *larger = dp_try_malloc(capacity);
-      if (!larger) {
-        status = dp_status_out_of_memory();
-        break;
-      }
-      if (done > 0)
-        memcpy(larger, whole, done);
-      dp_free(whole);
-      whole = larger;
-    }
-    status = dp_input_stream_read(reader->stream, whole + done, capacity - done, &count);
-    if (!status && count < capacity - done)
-      status = truncated(at);
-    done += status ? 0 : count;
-  }
-  if (!status)
-    status = dp_tstring_assign(record, whole, done);
+  void *whole;
+  DP_RETURN_IF_ERROR(dp_input_stream_read_new(reader->stream, length, &whole, &done));
+  dp_status *status = done < length ? truncated(at) : dp_tstring_assign(record, whole, done);
   dp_free(whole);
   return status;
 }

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <zlib.h>
 
+/* What is taken at first for a large piece. */
+#define STEP_SIZE ((size_t)16 << 20)
+
 struct dp_input_stream {
   dp_file *file;
   uint64_t file_offset;
@@ -141,6 +144,35 @@ dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length
     done += count;
   }
   stream->position += done;
+  *read_out = done;
+  return NULL;
+}
+
+dp_status *dp_input_stream_read_new(dp_input_stream *stream, uint64_t length, void **data_out,
+                                    size_t *read_out) {
+  char *data = NULL;
+  size_t done = 0, count = 0, capacity = 0;
+  dp_status *status = NULL;
+  do {
+    size_t wanted = capacity ? capacity * 2 : STEP_SIZE;
+    capacity = wanted < length ? wanted : (size_t)length;
+    char *larger = dp_try_malloc(capacity + 1);
+    if (!larger) {
+      status = dp_status_out_of_memory();
+      break;
+    }
+    if (done > 0)
+      memcpy(larger, data, done);
+    dp_free(data);
+    data = larger;
+    status = dp_input_stream_read(stream, data + done, capacity - done, &count);
+    done += status ? 0 : count;
+  } while (!status && done == capacity && done < length);
+  if (status) {
+    dp_free(data);
+    return status;
+  }
+  *data_out = data;
   *read_out = done;
   return NULL;
 }

@@ -22,6 +22,10 @@ void dp_input_stream_close(dp_input_stream *stream); /* accepts NULL */
 /* Up to `length` bytes; fewer only at the end. DATA_LOSS for a damaged compressed stream. */
 DP_MUST_USE dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length,
                                             size_t *read_out);
+/* The same into new memory (dp_free), which grows as the bytes come: a length that a file claims is
+ * not believed. */
+DP_MUST_USE dp_status *dp_input_stream_read_new(dp_input_stream *stream, uint64_t length,
+                                                void **data_out, size_t *read_out);
 /* The same without keeping the bytes. */
 DP_MUST_USE dp_status *dp_input_stream_skip(dp_input_stream *stream, uint64_t length,
                                             uint64_t *skipped_out);

@@ -1,5 +1,5 @@
 /* Images: MNIST's IDX files, packed with gzip or not, and CIFAR-10's binary batches. Sizes come
- * from the files, so they are checked against limits before memory is taken. */
+ * from the files, so they are checked against limits, and memory grows only with what is there. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -17,11 +17,16 @@ typedef struct idx_file {
   uint8_t *bytes;
 } idx_file;
 
+static dp_status *check_length(uint64_t length, size_t got) {
+  return got == length
+             ? NULL
+             : dp_status_create(DP_DATA_LOSS, "ends %" PRIu64 " bytes too early", length - got);
+}
+
 static dp_status *read_exactly(dp_input_stream *stream, void *to, size_t length) {
   size_t got;
   DP_RETURN_IF_ERROR(dp_input_stream_read(stream, to, length, &got));
-  return got == length ? NULL
-                       : dp_status_create(DP_DATA_LOSS, "ends %zu bytes too early", length - got);
+  return check_length(length, got);
 }
 
 static dp_status *read_idx_stream(dp_input_stream *stream, idx_file *file) {
@@ -41,10 +46,11 @@ static dp_status *read_idx_stream(dp_input_stream *stream, idx_file *file) {
       return dp_status_create(DP_DATA_LOSS, "says that it has more than %" PRId64 " bytes",
                               MOST_BYTES);
   }
-  file->bytes = dp_try_malloc((size_t)file->elements + 1);
-  if (!file->bytes)
-    return dp_status_out_of_memory();
-  return read_exactly(stream, file->bytes, (size_t)file->elements);
+  size_t got;
+  void *bytes;
+  DP_RETURN_IF_ERROR(dp_input_stream_read_new(stream, (uint64_t)file->elements, &bytes, &got));
+  file->bytes = bytes;
+  return check_length((uint64_t)file->elements, got);
 }
 
 static dp_status *read_idx(const char *path, idx_file *file) {

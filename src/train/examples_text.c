@@ -10,16 +10,20 @@
 /* ---- CSV ---- */
 typedef struct csv_reader {
   dp_examples *examples;
-  int64_t capacity, line;
+  int64_t line;
   DP_ARRAY(float) numbers; /* of the present line */
+  DP_ARRAY(float) x;
+  DP_ARRAY(float) y;
 } csv_reader;
 
 /* False when a field is no number; its own text is then in `wrong`. */
-static bool split_line(csv_reader *self, const char *line, dp_view *wrong) {
+static bool split_line(csv_reader *self, dp_view line, dp_view *wrong) {
   self->numbers.count = 0;
-  for (const char *at = line;; at++) {
-    size_t length = strcspn(at, ",");
-    dp_view field = {at, length};
+  for (;;) {
+    const char *comma = memchr(line.data, ',', line.length);
+    dp_view field = {line.data, comma ? (size_t)(comma - line.data) : line.length};
+    line.data += field.length + 1;
+    line.length -= field.length + (comma != NULL);
     while (field.length > 0 && field.data[0] == ' ')
       field.data++, field.length--;
     while (field.length > 0 && field.data[field.length - 1] == ' ')
@@ -29,30 +33,25 @@ static bool split_line(csv_reader *self, const char *line, dp_view *wrong) {
     if (!dp_parse_double(field, &value))
       return false;
     DP_ARRAY_PUSH(&self->numbers, (float)value);
-    at += length;
-    if (*at == '\0')
+    if (!comma)
       return true;
   }
 }
 
 static void keep_line(csv_reader *self) {
-  dp_examples *examples = self->examples;
-  if (examples->count == self->capacity) {
-    self->capacity = self->capacity ? 2 * self->capacity : 1024;
-    examples->numbers =
-        dp_realloc(examples->numbers, (size_t)(self->capacity * examples->row) * sizeof(float));
-    examples->y = dp_realloc(examples->y, (size_t)self->capacity * sizeof(float));
-  }
-  memcpy(examples->numbers + examples->count * examples->row, self->numbers.items,
-         (size_t)examples->row * sizeof(float));
-  ((float *)examples->y)[examples->count++] = self->numbers.items[examples->row];
+  size_t row = (size_t)self->examples->row;
+  DP_ARRAY_RESERVE(&self->x, self->x.count + row);
+  memcpy(self->x.items + self->x.count, self->numbers.items, row * sizeof(float));
+  self->x.count += row;
+  DP_ARRAY_PUSH(&self->y, self->numbers.items[row]);
+  self->examples->count++;
 }
 
-static dp_status *take_line(csv_reader *self, const char *line) {
+static dp_status *take_line(csv_reader *self, dp_view line) {
   dp_examples *examples = self->examples;
   dp_view wrong;
   self->line++;
-  if (line[0] == '\0')
+  if (line.length == 0)
     return NULL;
   if (!split_line(self, line, &wrong)) {
     if (self->line == 1)
@@ -83,7 +82,7 @@ static dp_status *read_csv(csv_reader *self, const char *path) {
     dp_text_clear(&line);
     status = dp_input_stream_line(stream, &line, &more);
     if (!status && more)
-      status = take_line(self, dp_text_string(&line));
+      status = take_line(self, (dp_view){dp_text_string(&line), line.length});
   }
   dp_text_deinit(&line);
   dp_input_stream_close(stream);
@@ -96,6 +95,8 @@ dp_examples *dp_examples_csv(const char *path, TF_Status *status) {
   reader.examples->dim_count = 1;
   dp_status *error = read_csv(&reader, path);
   DP_ARRAY_FREE(&reader.numbers);
+  reader.examples->numbers = reader.x.items;
+  reader.examples->y = reader.y.items;
   return dp_train_examples_finish(reader.examples, error, status);
 }
 

@@ -142,6 +142,8 @@ static void test_csv(void **state) {
   dp_examples_destroy(examples);
   expect_error(dp_examples_csv(write_file("a", "1,2\n3,x\n", 8), status), status,
                TF_INVALID_ARGUMENT, "line 2: \"x\" is not a number");
+  expect_error(dp_examples_csv(write_file("zero", "1,2\n3,4\0,5\n", 11), status), status,
+               TF_INVALID_ARGUMENT, "line 2: \"4");
   expect_error(dp_examples_csv(write_file("b", "1,2\n3\n", 6), status), status, TF_INVALID_ARGUMENT,
                "line 2 has 1 numbers");
   expect_error(dp_examples_csv(write_file("c", "", 0), status), status, TF_INVALID_ARGUMENT,
