@@ -3,14 +3,16 @@
 usage: test_examples.py EXAMPLES_FOLDER
 """
 
+import gzip
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from killing import COMMAND, EXAMPLES, LIMIT, run_and_kill
+from killing import COMMAND, EXAMPLES, LIMIT, SANITIZED, run_and_kill
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 
@@ -19,6 +21,15 @@ def launch(*command, ps=1, workers=2, options=()):
     return subprocess.run([COMMAND, "launch", "--ps", str(ps), "--workers", str(workers), *options,
                            "--", *map(str, command)],
                           capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+def write_digits(folder, count):
+    """MNIST's four files with few examples, which are soon read and tested."""
+    for name in ("train", "t10k"):
+        with gzip.open(folder / f"{name}-images-idx3-ubyte.gz", "wb", 1) as file:
+            file.write(struct.pack(">IIII", 0x803, count, 28, 28) + bytes(count * 28 * 28))
+        with gzip.open(folder / f"{name}-labels-idx1-ubyte.gz", "wb", 1) as file:
+            file.write(struct.pack(">II", 0x801, count) + bytes(i % 10 for i in range(count)))
 
 
 class ExampleTest(unittest.TestCase):
@@ -30,6 +41,7 @@ class ExampleTest(unittest.TestCase):
     def check(self, result, pattern):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, pattern)
+        self.assertNotIn("Sanitizer", result.stdout + result.stderr)
 
     def test_linreg_alone(self):
         result = subprocess.run([EXAMPLES / "linreg"], capture_output=True, text=True,
@@ -73,6 +85,21 @@ class ExampleTest(unittest.TestCase):
         words = launch(EXAMPLES / "word2vec", "--data", SOURCE / "CONTRIBUTING.md", "--steps",
                        "600", ps=2)
         self.check(words, r"worker 0 \| \w+:( \w+){5}\n")
+
+    @unittest.skipUnless(SANITIZED, "only a sanitizer sees it")
+    def test_every_model_leaves_no_memory_behind(self):
+        write_digits(self.folder, 1000)
+        data = ["--data", self.folder]
+        models = {"linreg": [], "mnist_softmax": data, "mnist_cnn": [*data, "--batch", "8"],
+                  "lstm": [*data, "--batch", "8"],
+                  "word2vec": ["--data", SOURCE / "CONTRIBUTING.md"]}
+        for model, options in models.items():
+            for sync in ([], ["--sync"]):
+                with self.subTest(model=model, sync=sync):
+                    folder = self.folder / "-".join([model, *sync])
+                    result = launch(EXAMPLES / model, "--steps", "4", "--dir", folder, *options,
+                                    *sync)
+                    self.check(result, r"worker 0 \| .")
 
     def test_make_run(self):
         result = subprocess.run([SOURCE / "tools" / "run-mnist", EXAMPLES.parent],
