@@ -32,24 +32,27 @@ tf1.disable_eager_execution()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 
+# A server under a sanitizer takes its time: every deadline is so much later.
+SLOWNESS = 6 if "TSAN_OPTIONS" in os.environ else 3 if "ASAN_OPTIONS" in os.environ else 1
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tensorflow"])
 
 
 def wait_until(condition, what, seconds=60):
     """The first true value of condition()."""
-    limit = time.monotonic() + seconds
+    limit = time.monotonic() + seconds * SLOWNESS
     while time.monotonic() < limit:
         value = condition()
         if value:
             return value
         time.sleep(0.05)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {seconds * SLOWNESS} s: {what}")
 
 
 def command(*arguments):
     return subprocess.run([str(BUILD / "downpour"), *arguments], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=60 * SLOWNESS)
 
 
 def _run_function(pipe, function, arguments):
@@ -71,7 +74,7 @@ class Genuine:
 
     def expect(self, kind, seconds=60):
         """The value that it says with `kind`; what comes before is passed over."""
-        limit = time.monotonic() + seconds
+        limit = time.monotonic() + seconds * SLOWNESS
         while self.pipe.poll(max(0, limit - time.monotonic())):
             try:
                 said, value = self.pipe.recv()
@@ -79,7 +82,7 @@ class Genuine:
                 raise AssertionError(f"{self.name} ended before it said {kind!r}") from None
             if said == kind:
                 return value
-        raise AssertionError(f"{self.name} did not say {kind!r} in {seconds} s")
+        raise AssertionError(f"{self.name} did not say {kind!r} in {seconds * SLOWNESS} s")
 
     def has_said_nothing_more(self):
         return not self.pipe.poll(0)
@@ -141,7 +144,7 @@ class Task:
         return "".join(self.errors)
 
     def wait_until_ready(self, seconds=60):
-        late = threading.Timer(seconds, self.process.kill)
+        late = threading.Timer(seconds * SLOWNESS, self.process.kill)
         late.start()
         try:
             for line in self.process.stdout:
@@ -168,9 +171,11 @@ class Task:
             self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
+        """A task that had died before, by a sanitizer's report say, is a failure."""
         self.killed = True
         self.process.kill()
-        self.process.wait(10)
+        code = self.process.wait(10 * SLOWNESS)
+        assert code in (0, -signal.SIGKILL), f"{self.name} had ended with {code}: {self.log()}"
 
     def stop(self):
         """Ends the task in order; a task that ended by itself before is a failure."""
@@ -178,7 +183,7 @@ class Task:
             return
         self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(20)
+            code = self.process.wait(20 * SLOWNESS)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"{self.name} did not stop on SIGTERM: {self.log()}")
