@@ -259,8 +259,11 @@ static void flush(dp_staging *area) {
   dp_waiters ended = {0};
   dp_resource_retain(area);
   pthread_mutex_lock(&area->lock);
-  while (serve_line(area, &area->puts, &ended) | serve_line(area, &area->takes, &ended))
-    ;
+  bool more = true;
+  while (more) {
+    more = serve_line(area, &area->puts, &ended);
+    more = serve_line(area, &area->takes, &ended) || more;
+  }
   pthread_mutex_unlock(&area->lock);
   for (dp_waiter *waiter = ended.first, *next; waiter; waiter = next) {
     next = waiter->next;
