@@ -1,4 +1,6 @@
-/* The text of a file `checkpoint` from a stranger. What is accepted has strings only. */
+/* The text of a file `checkpoint` from a stranger. What is accepted has strings, and not more of
+ * them than the text. */
+#include <stdlib.h>
 #include <string.h>
 #include "storage/checkpoint_state.h"
 
@@ -7,9 +9,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Tensorflow__CheckpointState *state;
   dp_status *status = dp_checkpoint_state_parse((const char *)data, size, arena, &state);
   if (!status) {
-    volatile size_t length = strlen(state->model_checkpoint_path);
+    size_t length = strlen(state->model_checkpoint_path);
     for (size_t i = 0; i < state->n_all_model_checkpoint_paths; ++i)
       length += strlen(state->all_model_checkpoint_paths[i]);
+    if (length > size)
+      abort();
   }
   dp_status_release(status);
   dp_arena_destroy(arena);
