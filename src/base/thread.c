@@ -86,7 +86,8 @@ struct dp_pool {
   worker *workers;
 };
 
-static _Thread_local worker *current_worker;
+static _Thread_local worker *current_worker __attribute__((tls_model("initial-exec")));
+static _Thread_local bool is_lent __attribute__((tls_model("initial-exec")));
 
 /* ---- futex ---- */
 
@@ -469,6 +470,16 @@ int dp_pool_threads(const dp_pool *pool) {
 
 bool dp_pool_is_current(const dp_pool *pool) {
   return current_worker != NULL && current_worker->pool == pool;
+}
+
+bool dp_thread_lend(bool lend) {
+  bool before = is_lent;
+  is_lent = lend;
+  return before;
+}
+
+bool dp_thread_is_lent(void) {
+  return is_lent;
 }
 
 void dp_pool_run(dp_pool *pool, dp_task_fn fn, void *arg) {

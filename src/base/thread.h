@@ -23,6 +23,11 @@ void dp_pool_destroy(dp_pool *pool);
 int dp_pool_threads(const dp_pool *pool);
 bool dp_pool_is_current(const dp_pool *pool);
 
+/* A thread that will only wait for what it starts may lend itself: runs then go on in it as if it
+ * were their pool's, which saves the way to another thread and back. Returns what held before. */
+bool dp_thread_lend(bool lend);
+bool dp_thread_is_lent(void);
+
 /* Queues fn(arg); never blocks. From a thread of the same pool it goes to that thread's own queue
  * first (others steal from it). No allocation on the warm path. */
 void dp_pool_run(dp_pool *pool, dp_task_fn fn, void *arg);

@@ -132,8 +132,10 @@ static dp_status *local_run(client_link *base, const dp_run_step_request *reques
   local_link *link = (local_link *)base;
   local_call call = {.arena = arena, .step_out = response_out};
   dp_event_init(&call.ended);
-  /* The master keeps the deadline itself. */
+  /* The master keeps the deadline itself. A partial run may return before its nodes have ended. */
+  dp_thread_lend(request->partial_run_handle[0] == '\0');
   dp_master_run_step(link->master, request, NULL, step_done, &call);
+  dp_thread_lend(false);
   return wait_for(&call);
 }
 

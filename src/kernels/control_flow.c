@@ -174,8 +174,8 @@ static dp_status *result(dp_op_context *context, void *raw) {
    .create = create_constant, .compute = constant, .destroy = destroy_constant}
 
 static const dp_kernel rows[] = {
-    {.op = "NoOp", .flags = DP_KERNEL_CHEAP, .compute = do_nothing},
-    {.op = "ControlTrigger", .flags = DP_KERNEL_CHEAP, .compute = do_nothing},
+    {.op = "NoOp", .flags = DP_KERNEL_CHEAP | DP_KERNEL_NOTHING, .compute = do_nothing},
+    {.op = "ControlTrigger", .flags = DP_KERNEL_CHEAP | DP_KERNEL_NOTHING, .compute = do_nothing},
     CONSTANT("Const"),
     CONSTANT("HostConst"),
     {.op = "Placeholder", .flags = DP_KERNEL_CHEAP, .compute = placeholder},

@@ -90,7 +90,9 @@ static void launch(dp_detached *body, dp_worker *worker) {
   dp_run *run = worker->run;
   const dp_item *item = body->item;
   dp_pool *blocking = run->executor->device->blocking;
-  if ((item->kernel->flags & DP_KERNEL_BLOCKING) && blocking) {
+  /* A lent thread that has nothing else to do may as well wait here. */
+  bool may_wait = dp_thread_is_lent() && dp_executor_worker_is_idle(worker);
+  if ((item->kernel->flags & DP_KERNEL_BLOCKING) && blocking && !may_wait) {
     atomic_store(&body->phase, LAUNCHED);
     dp_pool_run(blocking, run_blocking, body);
     return;
@@ -113,7 +115,8 @@ void dp_run_detach(dp_worker *worker, const dp_ready *ready) {
   body->status = NULL;
   body->scheduled = ready->scheduled;
   body->launched = run->step->stats ? dp_clock_wall_nanos() : 0;
-  dp_run_fill_context(run, &body->context, ready, body->outputs);
+  dp_run_prepare_context(run, &body->context, body->outputs);
+  dp_run_fill_context(&body->context, ready);
   body->context.executor = body;
   atomic_store(&body->phase, LAUNCHING);
   atomic_fetch_add(&run->active, 1);

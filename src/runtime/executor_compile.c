@@ -52,6 +52,8 @@ static unsigned flags_of(const dp_graph *graph, const dp_node *node, const dp_ke
     flags |= DP_ITEM_ALLOWS_UNINITIALIZED;
   if (kernel->flags & DP_KERNEL_CHEAP)
     flags |= DP_ITEM_CHEAP;
+  if (kernel->flags & DP_KERNEL_NOTHING)
+    flags |= DP_ITEM_NOTHING;
   if (kernel->compute_async || (kernel->flags & DP_KERNEL_BLOCKING))
     flags |= DP_ITEM_DETACHED;
   for (int32_t i = 0; i < node->input_count; ++i) {

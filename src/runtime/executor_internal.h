@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/clock.h"
 #include "base/memory.h"
 #include "runtime/executor.h"
 
@@ -43,6 +44,7 @@ typedef enum dp_item_flags {
   DP_ITEM_CHEAP = 128,               /* never measured, never shared */
   DP_ITEM_DETACHED = 256,            /* asynchronous or blocking: ends by dp_op_done */
   DP_ITEM_READS = 512,               /* an Identity of a reference, which passes it on */
+  DP_ITEM_NOTHING = 1024,            /* only its edges matter */
 } dp_item_flags;
 
 typedef struct dp_edge {
@@ -256,8 +258,9 @@ void dp_run_node(dp_worker *worker, const dp_ready *ready);
 /* Takes what a body returned: consumes `status`, propagates or fails. */
 void dp_run_finish_node(dp_worker *worker, dp_item *item, dp_iteration *iteration, bool is_dead,
                         dp_value *outputs, dp_status *status);
-void dp_run_fill_context(dp_run *run, dp_op_context *context, const dp_ready *ready,
-                         dp_value *outputs);
+/* What is the same for all nodes that a worker or a detached body runs, and what is a node's. */
+void dp_run_prepare_context(const dp_run *run, dp_op_context *context, dp_value *outputs);
+void dp_run_fill_context(dp_op_context *context, const dp_ready *ready);
 /* The first error wins and stops the step. Consumes `status`. */
 void dp_run_fail(dp_run *run, dp_status *status);
 bool dp_run_is_stopped(dp_run *run);
@@ -267,10 +270,29 @@ void dp_run_record(dp_run *run, dp_item *item, const dp_value *outputs, int64_t 
                    int64_t started);
 
 /* ---- executor_work.c ---- */
-void dp_ready_ring_push(dp_ready_ring *ring, const dp_ready *ready);
+void dp_ready_ring_grow(dp_ready_ring *ring);
+/* Room for one more at the end. */
+static inline dp_ready *dp_ready_ring_add(dp_ready_ring *ring) {
+  if (__builtin_expect(ring->count == ring->capacity, 0))
+    dp_ready_ring_grow(ring);
+  return &ring->items[(ring->first + ring->count++) & (ring->capacity - 1)];
+}
+static inline bool dp_item_is_cheap(const dp_item *item) {
+  return (item->flags & (DP_ITEM_CHEAP | DP_ITEM_DETACHED)) ||
+         atomic_load_explicit(&item->cost, memory_order_relaxed) < DP_DEAR_NANOS;
+}
 /* Queues a ready node with the worker. */
-void dp_executor_worker_add(dp_worker *worker, dp_item *item, dp_iteration *iteration,
-                            bool is_dead);
+static inline void dp_executor_worker_add(dp_worker *worker, dp_item *item, dp_iteration *iteration,
+                                          bool is_dead) {
+  dp_ready_ring *ring = is_dead || dp_item_is_cheap(item) ? &worker->cheap : &worker->dear;
+  dp_ready *ready = dp_ready_ring_add(ring);
+  ready->item = item;
+  ready->iteration = iteration;
+  ready->is_dead = is_dead && !(item->flags & DP_ITEM_CONTROL_TRIGGER);
+  ready->scheduled = 0;
+  if (__builtin_expect(worker->run->step->stats != NULL, 0))
+    ready->scheduled = dp_clock_wall_nanos();
+}
 dp_worker *dp_executor_worker_take(dp_run *run); /* takes no unit of `active` */
 void dp_executor_worker_destroy(dp_worker *worker);
 /* Runs what the worker has, here or later or elsewhere; gives back the worker and the unit of
@@ -278,6 +300,8 @@ void dp_executor_worker_destroy(dp_worker *worker);
 void dp_executor_worker_enter(dp_worker *worker);
 /* The worker that this thread runs for the run, or NULL. */
 dp_worker *dp_executor_worker_current(const dp_run *run);
+/* Whether nothing waits for this thread, which runs the worker. */
+bool dp_executor_worker_is_idle(const dp_worker *worker);
 
 /* ---- executor_async.c ---- */
 void dp_run_detach(dp_worker *worker, const dp_ready *ready);

@@ -161,15 +161,17 @@ static bool has_dead_input(const dp_item *item, const dp_value *inputs) {
   return false;
 }
 
-void dp_run_fill_context(dp_run *run, dp_op_context *context, const dp_ready *ready,
-                         dp_value *outputs) {
+void dp_run_prepare_context(const dp_run *run, dp_op_context *context, dp_value *outputs) {
+  context->step = run->step;
+  context->device = run->executor->device;
+  context->outputs = outputs;
+}
+
+void dp_run_fill_context(dp_op_context *context, const dp_ready *ready) {
   const dp_item *item = ready->item;
   const dp_iteration *iteration = ready->iteration;
   context->node = item->node;
-  context->step = run->step;
-  context->device = run->executor->device;
   context->inputs = iteration->values + item->first_input;
-  context->outputs = outputs;
   context->input_count = item->input_count;
   context->output_count = item->output_count;
   context->is_input_dead =
@@ -208,7 +210,7 @@ static void compute(dp_worker *worker, const dp_ready *ready) {
   dp_run *run = worker->run;
   dp_item *item = ready->item;
   int64_t started = run->step->stats ? dp_clock_wall_nanos() : 0;
-  dp_run_fill_context(run, &worker->context, ready, worker->outputs);
+  dp_run_fill_context(&worker->context, ready);
   dp_status *status = wants_timing(worker, item)
                           ? compute_timed(worker, item)
                           : item->kernel->compute(&worker->context, item->state);
@@ -222,9 +224,10 @@ void dp_run_node(dp_worker *worker, const dp_ready *ready) {
   dp_item *item = ready->item;
   if (__builtin_expect(dp_run_is_stopped(run), 0))
     return;
-  if (ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD)) {
+  bool is_skipped = ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD);
+  if (is_skipped || ((item->flags & DP_ITEM_NOTHING) && !run->step->stats)) {
     clear_inputs(item, ready->iteration);
-    dp_run_propagate(worker, item, ready->iteration, true, worker->outputs);
+    dp_run_propagate(worker, item, ready->iteration, ready->is_dead, worker->outputs);
     return;
   }
   if (item->flags & DP_ITEM_REFERENCES) {

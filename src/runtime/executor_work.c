@@ -5,7 +5,7 @@
  * to the run's surplus, and as many helpers as are useful are started on the step's pool; every
  * worker looks there when it has nothing left. A thread that is not the pool's own (a caller's, a
  * network thread) runs no dear nodes, and after FOREIGN_BUDGET cheap ones sends its worker to the
- * pool.
+ * pool, unless it has lent itself.
  *
  * A thread never nests workers: what becomes runnable inside a kernel or a callback (a function
  * call's run, a receive that ends in another run) is deferred and follows when the current worker
@@ -13,7 +13,6 @@
  * still has much to do, deferred ones go to their pool instead. */
 #include "runtime/executor_internal.h"
 
-#include "base/clock.h"
 #include "base/memory.h"
 
 #define FOREIGN_BUDGET 64
@@ -24,10 +23,10 @@ static _Thread_local struct {
   bool is_working;
   dp_worker *current;
   dp_worker *first_deferred, *last_deferred;
-} thread;
+} thread __attribute__((tls_model("initial-exec")));
 
 /* ---- Rings ---- */
-static void ring_grow(dp_ready_ring *ring) {
+void dp_ready_ring_grow(dp_ready_ring *ring) {
   uint32_t capacity = ring->capacity ? ring->capacity * 2 : 64;
   dp_ready *items = DP_NEW_ARRAY(dp_ready, capacity);
   for (uint32_t i = 0; i < ring->count; ++i)
@@ -36,35 +35,19 @@ static void ring_grow(dp_ready_ring *ring) {
   *ring = (dp_ready_ring){items, 0, ring->count, capacity};
 }
 
-void dp_ready_ring_push(dp_ready_ring *ring, const dp_ready *ready) {
-  if (__builtin_expect(ring->count == ring->capacity, 0))
-    ring_grow(ring);
-  ring->items[(ring->first + ring->count++) & (ring->capacity - 1)] = *ready;
-}
-
+/* The pointers are loaded one by one: often they were stored just now, one by one, and a wider load
+ * has to wait until both stores have reached the cache. */
 static inline bool ring_pop(dp_ready_ring *ring, dp_ready *ready_out) {
   if (ring->count == 0)
     return false;
-  *ready_out = ring->items[ring->first];
+  dp_ready *first = &ring->items[ring->first];
+  ready_out->item = __atomic_load_n(&first->item, __ATOMIC_RELAXED);
+  ready_out->iteration = __atomic_load_n(&first->iteration, __ATOMIC_RELAXED);
+  ready_out->scheduled = __atomic_load_n(&first->scheduled, __ATOMIC_RELAXED);
+  ready_out->is_dead = first->is_dead;
   ring->first = (ring->first + 1) & (ring->capacity - 1);
   ring->count--;
   return true;
-}
-
-static inline bool is_cheap(const dp_item *item) {
-  return (item->flags & (DP_ITEM_CHEAP | DP_ITEM_DETACHED)) ||
-         atomic_load_explicit(&item->cost, memory_order_relaxed) < DP_DEAR_NANOS;
-}
-
-void dp_executor_worker_add(dp_worker *worker, dp_item *item, dp_iteration *iteration,
-                            bool is_dead) {
-  dp_run *run = worker->run;
-  dp_ready ready = {.item = item, .iteration = iteration, .is_dead = is_dead};
-  if (is_dead && (item->flags & DP_ITEM_CONTROL_TRIGGER))
-    ready.is_dead = false;
-  if (__builtin_expect(run->step->stats != NULL, 0))
-    ready.scheduled = dp_clock_wall_nanos();
-  dp_ready_ring_push(is_dead || is_cheap(item) ? &worker->cheap : &worker->dear, &ready);
 }
 
 /* ---- Workers ---- */
@@ -104,6 +87,10 @@ dp_worker *dp_executor_worker_current(const dp_run *run) {
   return thread.current && thread.current->run == run ? thread.current : NULL;
 }
 
+bool dp_executor_worker_is_idle(const dp_worker *worker) {
+  return worker->cheap.count == 0 && worker->dear.count == 0 && !thread.first_deferred;
+}
+
 static void give_back(dp_worker *worker) {
   dp_run *run = worker->run;
   pthread_mutex_lock(&run->mutex);
@@ -128,7 +115,7 @@ static void share(dp_worker *worker, uint32_t keep, int most_helpers) {
   pthread_mutex_lock(&run->mutex);
   int moved = 0;
   for (dp_ready ready; worker->dear.count > keep && ring_pop(&worker->dear, &ready); ++moved)
-    dp_ready_ring_push(&run->surplus, &ready);
+    *dp_ready_ring_add(&run->surplus) = ready;
   atomic_store_explicit(&run->surplus_count, (int)run->surplus.count, memory_order_relaxed);
   for (; moved > 0 && run->helpers < most_helpers; --moved) {
     dp_worker *helper = take_locked(run);
@@ -225,12 +212,14 @@ static void relieve(const turn *turn) {
 
 static bool next_ready(const turn *turn, dp_ready *ready_out) {
   dp_worker *worker = turn->worker;
-  if (worker->dear.count || thread.first_deferred)
+  bool somebody_waits = worker->dear.count || thread.first_deferred;
+  if (somebody_waits && (worker->cheap.count || turn->is_foreign))
     relieve(turn);
   if (ring_pop(&worker->cheap, ready_out))
     return true;
   if (turn->is_foreign)
     return false;
+  worker->patience = 0; /* nothing cheap keeps them waiting */
   if (worker->dear.count > 1 && turn->most_helpers)
     share(worker, 1, turn->most_helpers);
   if (!ring_pop(&worker->dear, ready_out) && !take_surplus(worker, ready_out))
@@ -240,12 +229,17 @@ static bool next_ready(const turn *turn, dp_ready *ready_out) {
   return true;
 }
 
+static bool is_foreign(const dp_pool *pool) {
+  return pool && !dp_pool_is_current(pool) && !dp_thread_is_lent();
+}
+
 static void work(dp_worker *worker) {
   dp_run *run = worker->run;
   dp_pool *pool = run->step->pool;
-  turn turn = {.worker = worker, .is_foreign = pool && !dp_pool_is_current(pool)};
+  turn turn = {.worker = worker, .is_foreign = is_foreign(pool)};
   if (pool)
     turn.most_helpers = dp_pool_threads(pool) - (turn.is_foreign ? 0 : 1);
+  dp_run_prepare_context(run, &worker->context, worker->outputs);
   thread.current = worker;
   int budget = turn.is_foreign ? FOREIGN_BUDGET : -1;
   for (dp_ready ready; next_ready(&turn, &ready);) {

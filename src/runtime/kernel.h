@@ -41,6 +41,7 @@ typedef enum dp_kernel_flags {
   DP_KERNEL_CHEAP = 1,       /* always a few hundred nanoseconds: never worth another thread */
   DP_KERNEL_BLOCKING = 2,    /* waits for files or the like: runs on the blocking pool */
   DP_KERNEL_DEAD_INPUTS = 4, /* runs even when an input is dead (Merge, Send, control flow) */
+  DP_KERNEL_NOTHING = 8,     /* no inputs, outputs or effects: the body need not be called */
 } dp_kernel_flags;
 
 typedef struct dp_kernel_constraint {

@@ -150,8 +150,14 @@ static void start_units(graph_run *run) {
   }
   if (count == 0)
     finish_units(run);
-  for (size_t i = 0; i < count; i++)
+  /* A lent thread goes into the last one only, or the others would wait for their start. */
+  bool is_lent = dp_thread_lend(false);
+  for (size_t i = 0; i < count; i++) {
+    if (i == count - 1)
+      dp_thread_lend(is_lent);
     dp_executor_run(graph->units[i].executor, &run->steps[i], unit_done, run);
+  }
+  dp_thread_lend(is_lent);
 }
 
 /* ---- The call ---- */

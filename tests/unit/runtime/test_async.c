@@ -40,6 +40,30 @@ static void test_without_pool(void **state) {
   dp_executor_release(executor);
 }
 
+/* A thread that waits anyway runs the dear and the blocking nodes itself. */
+static void test_lent_thread(void **state) {
+  dp_graph *graph = dp_graph_create(NULL);
+  dp_node *slow = unary(graph, "slow", &op_slow, out(argument_node(graph, "a", 0, DP_INT32), 0));
+  dp_node *block = unary(graph, "block", &op_block, out(slow, 0));
+  dp_node *after = unary(graph, "after", &op_slow, out(block, 0));
+  result_node(graph, "r", 0, DP_INT32, out(after, 0));
+  dp_executor *executor = compile(*state, graph);
+  for (int i = 0; i < 100; ++i) {
+    trial trial;
+    trial_init(&trial, *state);
+    trial_feed(&trial, 0, i);
+    assert_false(dp_thread_lend(true));
+    trial_start(&trial, executor);
+    assert_true(dp_thread_lend(false));
+    assert_int_equal(trial.done_calls, 1);
+    trial_wait(&trial);
+    assert_ok(trial.status);
+    assert_int_equal(trial_result(&trial, 0), i + 3);
+    trial_deinit(&trial);
+  }
+  dp_executor_release(executor);
+}
+
 /* ---- Listing and cancelling ---- */
 typedef struct listing {
   int count;
@@ -309,6 +333,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_kinds_of_ends),
       cmocka_unit_test(test_without_pool),
+      cmocka_unit_test(test_lent_thread),
       cmocka_unit_test(test_running_nodes_are_listed),
       cmocka_unit_test(test_cancel_while_waiting),
       cmocka_unit_test(test_ping_pong),
