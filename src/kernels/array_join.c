@@ -334,6 +334,8 @@ static dp_status *split_sizes(dp_op_context *context, void *state) {
 }
 
 /* ---- Unpack ---- */
+/* Along dimension 0 the parts share the input's memory, aligned or not: each is a row for further
+ * work, and there may be thousands of them. */
 static dp_status *unpack_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   int64_t wanted = *(const int64_t *)state;
@@ -348,14 +350,16 @@ static dp_status *unpack_compute(dp_op_context *context, void *state) {
   int64_t outer = dp_shape_product(&shape, 0, axis);
   int64_t inner = dp_shape_product(&shape, axis, shape.rank);
   size_t bytes = (size_t)inner * dp_dtype_size(input->dtype);
-  bool view = axis == 0 && (count == 1 || is_aligned(input, bytes));
-  for (int32_t i = 0; i < count; ++i) {
-    if (view) {
-      dp_tensor part = dp_tensor_slice(input, i, i + 1);
-      part.shape = shape;
-      dp_op_set_output(context, i, &part);
-      continue;
+  if (axis == 0) {
+    for (int32_t i = 0; i < count; ++i) {
+      dp_tensor *part = &context->outputs[i].tensor;
+      *part = dp_tensor_copy(input);
+      part->data = (char *)input->data + (size_t)i * bytes;
+      part->shape = shape;
     }
+    return NULL;
+  }
+  for (int32_t i = 0; i < count; ++i) {
     dp_tensor *output;
     DP_RETURN_IF_ERROR(dp_op_allocate(context, i, &shape, &output));
     dp_move move;

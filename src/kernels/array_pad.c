@@ -156,15 +156,58 @@ typedef struct mirror_axis {
   size_t row_bytes;
 } mirror_axis;
 
+static inline void reverse_words(uint32_t *to, const uint32_t *last, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = last[-i];
+}
+
+/* `count` rows, the last one first. */
+static void copy_backwards(const mirror_axis *axis, char *to, const char *last, int64_t count) {
+  if (axis->row_bytes == sizeof(uint32_t)) {
+    reverse_words((uint32_t *)to, (const uint32_t *)last, count);
+    return;
+  }
+  size_t size = dp_dtype_size(axis->dtype);
+  for (int64_t i = 0; i < count; ++i)
+    dp_move_elements(axis->dtype, size, to + (size_t)i * axis->row_bytes,
+                     last - (size_t)i * axis->row_bytes, axis->row_elements);
+}
+
+/* Rows [begin, end) of the padded side of one outer index: the mirrored ones before, those in the
+ * middle, the mirrored ones behind. */
+static void spread_part(const mirror_axis *axis, const char *from, char *to, int64_t begin,
+                        int64_t end) {
+  size_t row = axis->row_bytes;
+  int64_t middle = axis->before, behind = axis->before + axis->size;
+  int64_t stop = end < middle ? end : middle;
+  if (begin < stop) {
+    int64_t source = mirrored(begin, axis->before, axis->size, axis->offset);
+    copy_backwards(axis, to, from + (size_t)source * row, stop - begin);
+    to += (size_t)(stop - begin) * row;
+    begin = stop;
+  }
+  stop = end < behind ? end : behind;
+  if (begin < stop) {
+    dp_move_elements(axis->dtype, dp_dtype_size(axis->dtype), to,
+                     from + (size_t)(begin - middle) * row, (stop - begin) * axis->row_elements);
+    to += (size_t)(stop - begin) * row;
+    begin = stop;
+  }
+  if (begin < end) {
+    int64_t source = mirrored(begin, axis->before, axis->size, axis->offset);
+    copy_backwards(axis, to, from + (size_t)source * row, end - begin);
+  }
+}
+
 /* Items are rows of the padded side: (outer, index). */
 static void spread_rows(void *arg, int64_t begin, int64_t end) {
   const mirror_axis *axis = arg;
-  size_t size = dp_dtype_size(axis->dtype);
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t source = i / axis->padded * axis->size +
-                     mirrored(i % axis->padded, axis->before, axis->size, axis->offset);
-    dp_move_elements(axis->dtype, size, axis->to + (size_t)i * axis->row_bytes,
-                     axis->from + (size_t)source * axis->row_bytes, axis->row_elements);
+  int64_t outer = begin / axis->padded, index = begin % axis->padded;
+  for (int64_t i = begin; i < end; ++outer, index = 0) {
+    int64_t stop = end - i < axis->padded - index ? index + end - i : axis->padded;
+    spread_part(axis, axis->from + (size_t)(outer * axis->size) * axis->row_bytes,
+                axis->to + (size_t)i * axis->row_bytes, index, stop);
+    i += stop - index;
   }
 }
 
@@ -209,7 +252,7 @@ static dp_status *mirror_dimension(dp_op_context *context, dp_tensor *current, i
   if (folds)
     dp_op_for(context, outer, axis.padded * (inner / 4 + 10), fold_rows, &axis);
   else
-    dp_op_for(context, outer * size, inner / 4 + 10, spread_rows, &axis);
+    dp_op_for(context, outer * size, inner / 4 + 1, spread_rows, &axis);
   dp_tensor_deinit(current);
   *current = dp_tensor_take(&next);
   return NULL;

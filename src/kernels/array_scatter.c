@@ -219,6 +219,24 @@ static dp_status *sparse_check_order(const dp_indices_rows *rows, const dp_shape
   return NULL;
 }
 
+/* Puts the values, or the one value, to their places; false when one is out of bounds. */
+static bool sparse_place(const dp_indices_rows *rows, const dp_tensor *values,
+                         const dp_shape *shape, dp_tensor *output) {
+  size_t size = dp_dtype_size(output->dtype), step = values->shape.rank == 0 ? 0 : size;
+  bool is_word = size == sizeof(uint32_t) && dp_dtype_is_plain(output->dtype);
+  const char *from = values->data;
+  for (int64_t i = 0; i < rows->rows; ++i, from += step) {
+    int64_t slice = dp_indices_rows_slice(rows, i);
+    if (slice < 0)
+      return false;
+    if (is_word)
+      ((uint32_t *)output->data)[slice] = *(const uint32_t *)from;
+    else
+      dp_move_elements(output->dtype, size, (char *)output->data + slice * size, from, 1);
+  }
+  return true;
+}
+
 static dp_status *sparse_compute(dp_op_context *context, void *state) {
   const dp_tensor *indices = dp_op_input(context, 0), *values = dp_op_input(context, 2);
   int64_t count = 0, depth = 0;
@@ -226,25 +244,17 @@ static dp_status *sparse_compute(dp_op_context *context, void *state) {
   dp_shape shape = {0};
   DP_RETURN_IF_ERROR(dp_kernel_read_shape(dp_op_input(context, 1), "output_shape", &shape));
   dp_indices_rows rows = {.indices = indices, .depth = depth, .rows = count};
-  int64_t strides[DP_MAX_RANK];
-  dp_move_strides(&shape, strides);
+  dp_move_strides(&shape, rows.strides);
   memcpy(rows.dims, shape.dims, sizeof rows.dims);
-  memcpy(rows.strides, strides, sizeof rows.strides);
   if (*(const bool *)state)
     DP_RETURN_IF_ERROR(sparse_check_order(&rows, &shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   dp_move_fill(context, output->dtype, output->data, dp_op_input(context, 3)->data, shape.elements);
-  size_t size = dp_dtype_size(output->dtype);
-  size_t step = values->shape.rank == 0 ? 0 : size;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t slice = dp_indices_rows_slice(&rows, i);
-    if (slice < 0)
-      return DP_INVALID("Indices are not valid (out of bounds).  Shape: %s", dp_shape_text(&shape));
-    dp_move_elements(output->dtype, size, (char *)output->data + slice * size,
-                     (const char *)values->data + i * step, 1);
-  }
-  return NULL;
+  return sparse_place(&rows, values, &shape, output)
+             ? NULL
+             : DP_INVALID("Indices are not valid (out of bounds).  Shape: %s",
+                          dp_shape_text(&shape));
 }
 
 #define SCATTER(name, body)                                                                        \

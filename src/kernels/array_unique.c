@@ -8,17 +8,22 @@
 #include "kernels/move_internal.h"
 
 /* ---- Where ---- */
+/* In blocks of a fixed size, which compilers vectorize. */
 #define NONZERO_CASE(type)                                                                         \
   {                                                                                                \
-    const type *values = (const type *)data + begin;                                               \
-    for (int64_t i = 0; i < count; ++i)                                                            \
+    const type *restrict values = (const type *)data + begin;                                      \
+    int64_t i = 0;                                                                                 \
+    for (; i + 64 <= count; i += 64)                                                               \
+      for (int k = 0; k < 64; ++k)                                                                 \
+        flags[i + k] = values[i + k] != 0;                                                         \
+    for (; i < count; ++i)                                                                         \
       flags[i] = values[i] != 0;                                                                   \
     break;                                                                                         \
   }
 
 /* flags[i]: element begin + i is not zero. */
 static void find_nonzero(dp_dtype dtype, const void *data, int64_t begin, int64_t count,
-                         uint8_t *flags) {
+                         uint8_t *restrict flags) {
   switch (dtype) {
   case DP_FLOAT:
     NONZERO_CASE(float)
@@ -66,6 +71,23 @@ static void step_coordinates(const dp_shape *shape, int64_t *at) {
   }
 }
 
+/* The case of one dimension. Before the last eight places there is room for whatever the flags say,
+ * so the end need not be looked at each time. */
+static int64_t *write_positions(const uint8_t *flags, int64_t count, int64_t first, int64_t *to,
+                                const int64_t *end) {
+  int64_t i = 0;
+  for (; i + 8 <= count && end - to >= 8; i += 8)
+    for (int64_t k = i; k < i + 8; ++k) {
+      to[0] = first + k;
+      to += flags[k];
+    }
+  for (; i < count && to < end; ++i) {
+    to[0] = first + i;
+    to += flags[i];
+  }
+  return to;
+}
+
 /* Writes the coordinates of elements whose flag is set, from element `at` on; without a branch on
  * the flags, which nobody can predict. Stops at `end`. */
 static int64_t *write_coordinates(const dp_shape *shape, const uint8_t *flags, int64_t count,
@@ -75,10 +97,7 @@ static int64_t *write_coordinates(const dp_shape *shape, const uint8_t *flags, i
     int64_t first = at[last], run = shape->dims[last] - first;
     run = run < count - i ? run : count - i;
     if (rank == 1) {
-      for (int64_t k = 0; k < run && to < end; ++k) {
-        to[0] = first + k;
-        to += flags[i + k];
-      }
+      to = write_positions(flags + i, run, first, to, end);
     } else {
       for (int64_t k = 0; k < run && to < end; ++k) {
         for (int d = 0; d < last; ++d)
@@ -119,7 +138,8 @@ static dp_status *where_compute(dp_op_context *context, void *state) {
   int64_t *to = output->data, *end = to + found * rank, at[DP_MAX_RANK] = {0};
   for (int64_t begin = 0; begin < total; begin += (int64_t)sizeof flags) {
     int64_t count = total - begin < (int64_t)sizeof flags ? total - begin : (int64_t)sizeof flags;
-    find_nonzero(input->dtype, input->data, begin, count, flags);
+    if (total > (int64_t)sizeof flags) /* else they are there still */
+      find_nonzero(input->dtype, input->data, begin, count, flags);
     to = write_coordinates(&input->shape, flags, count, at, to, end);
   }
   return NULL;

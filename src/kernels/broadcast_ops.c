@@ -3,44 +3,23 @@
 
 #include <string.h>
 #include "kernels/broadcast_internal.h"
-#include "kernels/support_internal.h"
+#include "kernels/move_internal.h"
 
 /* ---- BroadcastTo ---- */
-typedef struct copy_work {
-  const dp_broadcast *plan;
-  dp_broadcast_span span;
-  dp_dtype dtype;
-  const char *from;
-  char *to;
-} copy_work;
-
-/* One element `count` times. */
-static void repeat(dp_dtype dtype, char *to, const char *from, int64_t count) {
-  size_t size = dp_dtype_size(dtype), total = size * (size_t)count;
-  if (!dp_dtype_is_plain(dtype)) {
-    for (int64_t i = 0; i < count; ++i)
-      dp_tensor_copy_elements(dtype, to + i * size, from, 1);
-    return;
+/* Moves each element to all its places: dimensions that are not there or of size 1 stand still in
+ * the input. */
+static void spread(dp_op_context *context, const dp_tensor *input, dp_tensor *output) {
+  int64_t from[DP_MAX_RANK], to[DP_MAX_RANK];
+  dp_move_strides(&input->shape, from);
+  dp_move_strides(&output->shape, to);
+  int missing = output->shape.rank - input->shape.rank;
+  dp_move move;
+  dp_move_init(&move, input->dtype);
+  for (int i = 0; i < output->shape.rank; ++i) {
+    bool repeats = i < missing || input->shape.dims[i - missing] == 1;
+    dp_move_add(&move, output->shape.dims[i], repeats ? 0 : from[i - missing], to[i]);
   }
-  memcpy(to, from, size);
-  for (size_t done = size; done < total; done *= 2)
-    memcpy(to + done, to, done < total - done ? done : total - done);
-}
-
-static void copy_rows(void *arg, int64_t begin, int64_t end) {
-  const copy_work *work = arg;
-  const dp_broadcast_span *span = &work->span;
-  size_t size = dp_dtype_size(work->dtype);
-  for (int64_t row = begin; row < end; ++row) {
-    int64_t offsets[DP_BROADCAST_MAX];
-    dp_broadcast_offsets(work->plan, row / span->outer, offsets);
-    int64_t offset = offsets[0] + row % span->outer * span->outer_stride[0];
-    char *to = work->to + row * span->inner * size;
-    if (span->inner_stride[0])
-      dp_tensor_copy_elements(work->dtype, to, work->from + offset * size, span->inner);
-    else
-      repeat(work->dtype, to, work->from + offset * size, span->inner);
-  }
+  dp_move_run(context, &move, output->data, input->data);
 }
 
 static dp_status *broadcast_to_compute(dp_op_context *context, void *memory) {
@@ -61,11 +40,7 @@ static dp_status *broadcast_to_compute(dp_op_context *context, void *memory) {
                       dp_shape_text(&shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  if (shape.elements == 0)
-    return NULL;
-  copy_work work = {&plan, dp_broadcast_span_of(&plan), input->dtype, input->data, output->data};
-  int64_t bytes = work.span.inner * (int64_t)dp_dtype_size(input->dtype);
-  dp_op_for(context, shape.elements / work.span.inner, bytes / 8 + 5, copy_rows, &work);
+  spread(context, input, output);
   return NULL;
 }
 

@@ -29,10 +29,16 @@ typedef struct dp_indices_rows {
 void dp_indices_rows_init(dp_indices_rows *rows, const dp_tensor *indices, const dp_shape *shape);
 /* The slice that a row names, or -1 when it is out of bounds. */
 static inline int64_t dp_indices_rows_slice(const dp_indices_rows *rows, int64_t row) {
+  dp_dtype dtype = rows->indices->dtype;
+  const void *data = rows->indices->data;
+  if (rows->depth == 1) {
+    int64_t index = dp_indices_at(dtype, data, row);
+    return (uint64_t)index < (uint64_t)rows->dims[0] ? index * rows->strides[0] : -1;
+  }
   int64_t slice = 0;
   bool fits = true;
   for (int64_t i = 0; i < rows->depth; ++i) {
-    int64_t index = dp_indices_at(rows->indices->dtype, rows->indices->data, row * rows->depth + i);
+    int64_t index = dp_indices_at(dtype, data, row * rows->depth + i);
     fits &= (uint64_t)index < (uint64_t)rows->dims[i];
     slice += index * rows->strides[i];
   }

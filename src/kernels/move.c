@@ -244,7 +244,7 @@ static void run_objects(dp_op_context *context, plan *plan, const dp_move *move)
 /* The dimension, besides the innermost, along which the source is contiguous; -1 if none. */
 static int32_t find_transposed(const dp_move *move) {
   int32_t last = move->rank - 1;
-  if (last < 1 || move->to[last] != 1 || move->dims[last] < 4)
+  if (last < 1 || move->to[last] != 1 || move->from[last] == 0 || move->dims[last] < 4)
     return -1;
   for (int32_t i = 0; i < last; ++i)
     if (move->from[i] == 1 && move->dims[i] >= 4)
