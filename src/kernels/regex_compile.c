@@ -102,6 +102,8 @@ void dp_regex_destroy(dp_regex *regex) {
     DP_ARRAY_FREE(&regex->sets.items[i]);
   DP_ARRAY_FREE(&regex->sets);
   DP_ARRAY_FREE(&regex->program);
+  dp_free(regex->whole);
+  dp_free(regex->first);
   dp_free(regex);
 }
 
@@ -120,9 +122,12 @@ dp_status *dp_regex_compile(dp_view pattern, dp_regex **regex_out) {
       status = DP_INVALID("pattern too large - compile failed");
   }
   dp_arena_destroy(arena);
-  if (status)
+  if (status) {
     dp_regex_destroy(regex);
-  else
-    *regex_out = regex;
-  return status;
+    return status;
+  }
+  regex->whole = dp_regex_table_create(regex, true);
+  regex->first = dp_regex_table_create(regex, false);
+  *regex_out = regex;
+  return NULL;
 }

@@ -1,7 +1,8 @@
-/* Matching: all threads of a program advance over the text together, a code point at a time. The
- * list of threads is in the order of their priority, so the first that matches is the one wanted;
- * those behind it are dropped. Memory is proportional to the program, time to program times text.
- */
+/* Matching. ASCII text goes through the pattern's tables (regex_table.c) when it has them and no
+ * groups are wanted. Else all threads of a program advance over the text together, a code point
+ * at a time. The list of threads is in the order of their priority, so the first that matches is
+ * the one wanted; those behind it are dropped. Memory is proportional to the program, time to
+ * program times text. */
 #include "kernels/regex_program_internal.h"
 
 #include <string.h>
@@ -18,8 +19,9 @@ typedef struct thread_list {
 typedef struct matcher {
   const dp_regex *regex;
   dp_view text;
-  int32_t slots;  /* positions that are kept: 0 when only the answer counts */
-  uint64_t *mark; /* by instruction: the step at which it was added last */
+  bool uses_table; /* none of the following is there */
+  int32_t slots;   /* positions that are kept: 0 when only the answer counts */
+  uint64_t *mark;  /* by instruction: the step at which it was added last */
   uint64_t step;
   int32_t *stack; /* for following what takes no text: instruction, or a slot to put back */
   const char **saved;
@@ -174,6 +176,12 @@ static void matcher_deinit(matcher *m) {
 }
 
 static bool matcher_find(matcher *m, size_t from, bool whole, dp_regex_match *match_out) {
+  if (m->uses_table) {
+    int found = dp_regex_table_find(m->regex->first, m->text, from, &match_out->groups[0]);
+    if (found >= 0)
+      return found;
+    matcher_init(m, m->regex, m->text, true); /* for the rest of the text */
+  }
   const char *best[SLOTS] = {0};
   if (!run(m, from, whole, best))
     return false;
@@ -188,6 +196,8 @@ static bool matcher_find(matcher *m, size_t from, bool whole, dp_regex_match *ma
 
 bool dp_regex_find(const dp_regex *regex, dp_view text, size_t from, bool whole,
                    dp_regex_match *match_out) {
+  if (whole && !match_out && regex->whole && dp_regex_is_ascii(text))
+    return dp_regex_table_matches(regex->whole, text);
   matcher m;
   matcher_init(&m, regex, text, match_out != NULL);
   bool found = matcher_find(&m, from, whole, match_out);
@@ -196,14 +206,15 @@ bool dp_regex_find(const dp_regex *regex, dp_view text, size_t from, bool whole,
 }
 
 /* ---- Replacing ---- */
-/* Whether the rewrite names only groups that there are. */
-static bool names_groups(const dp_regex *regex, dp_view rewrite) {
+/* The largest group that the rewrite names. */
+static int largest_group(dp_view rewrite) {
+  int largest = 0;
   for (size_t i = 0; i + 1 < rewrite.length; ++i) {
     char c = rewrite.data[i + 1];
-    if (rewrite.data[i] == '\\' && ++i && c >= '0' && c <= '9' && c - '0' > regex->groups)
-      return false;
+    if (rewrite.data[i] == '\\' && ++i && c >= '0' && c <= '9' && c - '0' > largest)
+      largest = c - '0';
   }
-  return true;
+  return largest;
 }
 
 /* False at an escape that means nothing; what stands before it is appended. */
@@ -279,12 +290,17 @@ static void replace_first(matcher *m, dp_view rewrite, dp_text *out) {
 
 void dp_regex_replace(const dp_regex *regex, dp_view text, dp_view rewrite, bool all,
                       dp_text *out) {
-  matcher m;
-  if (!names_groups(regex, rewrite)) {
+  matcher m = {.regex = regex, .text = text};
+  int groups = largest_group(rewrite);
+  if (groups > regex->groups) {
     dp_text_append(out, text.data ? text.data : "", text.length);
     return;
   }
-  matcher_init(&m, regex, text, true);
+  if (!text.data)
+    m.text.data = "";
+  m.uses_table = groups == 0 && regex->first && dp_regex_is_ascii(text);
+  if (!m.uses_table)
+    matcher_init(&m, regex, text, true);
   if (all)
     replace_all(&m, rewrite, out);
   else

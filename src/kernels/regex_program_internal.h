@@ -33,12 +33,32 @@ typedef struct dp_regex_range {
 } dp_regex_range;
 typedef DP_ARRAY(dp_regex_range) dp_regex_set;
 
+#define DP_REGEX_MOST_STATES 64
+
+typedef struct dp_regex_table {
+  int state_count, class_count;
+  uint8_t class_of[128]; /* by byte */
+  bool accepts[DP_REGEX_MOST_STATES];
+  uint8_t next[DP_REGEX_MOST_STATES][128]; /* by class */
+} dp_regex_table;
+
 struct dp_regex {
   DP_ARRAY(dp_regex_instruction) program;
   DP_ARRAY(dp_regex_set) sets;
   int32_t start;
   int groups;
+  /* For ASCII text; NULL when the pattern has none. */
+  dp_regex_table *whole; /* is all the text a match? */
+  dp_regex_table *first; /* where does the match end that begins here? */
 };
+
+/* ---- regex_table.c ---- */
+dp_regex_table *dp_regex_table_create(const dp_regex *regex, bool whole);
+bool dp_regex_is_ascii(dp_view text);
+bool dp_regex_table_matches(const dp_regex_table *table, dp_view text);
+/* The leftmost match at or after `from`: 1 and its place, or 0 for none, or -1 when the search
+ * would take longer than in proportion to the text. */
+int dp_regex_table_find(const dp_regex_table *table, dp_view text, size_t from, dp_view *match_out);
 
 /* ---- regex_set.c: a set is added to, then finished, then asked. With `folds`, letters come with
  * all that differ from them only in case; `negated` takes the complement after that. ---- */

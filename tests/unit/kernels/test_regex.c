@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -122,6 +123,39 @@ static void test_hostile_patterns(void **unused) {
   }
 }
 
+static char *replaced(const char *pattern, const char *text, const char *rewrite) {
+  dp_regex *regex = compile(pattern);
+  dp_text out = {0};
+  dp_regex_replace(regex, dp_view_of(text), dp_view_of(rewrite), true, &out);
+  dp_regex_destroy(regex);
+  return dp_text_take(&out);
+}
+
+/* Without groups ASCII text goes through tables, with them it does not: one result. */
+static void test_tables_agree_with_threads(void **unused) {
+  static const char *const patterns[] = {
+      "a|ab",   "ab|a",      "a*",     "a*?",       "(?:a|b)+?c", "[^a]b*", "x*y|xxx",
+      "n.mber", "(?:ab?)*?", "a{2,3}", "a{2,3}?b?", "",           "\\w+",   "(?i)AB"};
+  static const char *const texts[] = {"",      "a",          "ab",    "abab",      "xxxxxxxxxxxx",
+                                      "aaab",  "number nim", "bcabc", "a b aab c", "abc\n",
+                                      "xxxxy", "abcabcabc"};
+  for (size_t p = 0; p < sizeof patterns / sizeof *patterns; ++p)
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; ++t) {
+      char grouped[64];
+      snprintf(grouped, sizeof grouped, "(%s)", patterns[p]);
+      char *table = replaced(patterns[p], texts[t], "<\\0>");
+      char *threads = replaced(grouped, texts[t], "<\\1>");
+      assert_string_equal(table, threads);
+      dp_free(table);
+      dp_free(threads);
+      dp_regex *regex = compile(patterns[p]);
+      dp_regex_match match;
+      assert_int_equal(dp_regex_find(regex, dp_view_of(texts[t]), 0, true, NULL),
+                       dp_regex_find(regex, dp_view_of(texts[t]), 0, true, &match));
+      dp_regex_destroy(regex);
+    }
+}
+
 /* Time grows with the text, not with its square or worse. */
 static void test_no_backtracking(void **unused) {
   dp_regex *regex = compile("(?:a?){30}a{30}|(a*)*b|(?:x+x+)+y");
@@ -129,13 +163,18 @@ static void test_no_backtracking(void **unused) {
   assert_false(dp_regex_find(regex, dp_view_of(text), 0, true, NULL));
   dp_free(text);
   dp_regex_destroy(regex);
+  text = repeated("x", 200000);
+  char *same = replaced("x*y", text, "z"); /* each place could begin a long match */
+  assert_string_equal(same, text);
+  dp_free(same);
+  dp_free(text);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_matches),         cmocka_unit_test(test_groups),
       cmocka_unit_test(test_refusals),        cmocka_unit_test(test_hostile_patterns),
-      cmocka_unit_test(test_no_backtracking),
+      cmocka_unit_test(test_no_backtracking), cmocka_unit_test(test_tables_agree_with_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
