@@ -1,5 +1,6 @@
 /* Loops with one input over a complex type. The includer defines T, R (its real part's type),
- * SUFFIX, OF (makes one from two parts), MULTIPLY and CALL(name), libm's function for the type. */
+ * SUFFIX, OF (makes one from two parts), MULTIPLY, CALL(name) and CALL_REAL(name), libm's functions
+ * for the type and for R, and ANGLE(y, x), the arc tangent. */
 #define UNARY(name, to_type, expression)                                                           \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count) {                  \
     const T *input = from;                                                                         \
@@ -54,7 +55,7 @@ UNARY(sigmoid, T, OF(1, 0) / (1 + CALL(cexp)(-x)))
 UNARY(conj, T, OF(__real__ x, -__imag__ x))
 UNARY(real, R, __real__ x)
 UNARY(imag, R, __imag__ x)
-UNARY(angle, R, CALL_REAL(atan2)(__imag__ x, __real__ x))
+UNARY(angle, R, ANGLE(__imag__ x, __real__ x))
 UNARY(complex_abs, R, CALL(cabs)(x))
 
 #undef UNARY

@@ -18,7 +18,7 @@
   X(reciprocal, Reciprocal, 500)                                                                   \
   X(square, Square, 250)                                                                           \
   X(sqrt, Sqrt, 600)                                                                               \
-  X(rsqrt, Rsqrt, 800)                                                                             \
+  X(rsqrt, Rsqrt, 400)                                                                             \
   X(exp, Exp, 1000)                                                                                \
   X(expm1, Expm1, 1200)                                                                            \
   X(log, Log, 1200)                                                                                \
@@ -29,15 +29,17 @@
   X(asin, Asin, 8000)                                                                              \
   X(acos, Acos, 8000)                                                                              \
   X(atan, Atan, 8000)                                                                              \
-  X(sinh, Sinh, 10000)                                                                             \
-  X(cosh, Cosh, 10000)                                                                             \
-  X(tanh, Tanh, 1500)                                                                              \
+  X(sinh, Sinh, 1200)                                                                              \
+  X(cosh, Cosh, 1200)                                                                              \
+  X(tanh, Tanh, 800)                                                                               \
   X(asinh, Asinh, 15000)                                                                           \
   X(acosh, Acosh, 15000)                                                                           \
   X(atanh, Atanh, 15000)                                                                           \
   X(sigmoid, Sigmoid, 1200)                                                                        \
-  X(erf, Erf, 1800)                                                                                \
-  X(erfc, Erfc, 15000)                                                                             \
+  X(lgamma, Lgamma, 4000)                                                                          \
+  X(digamma, Digamma, 4000)                                                                        \
+  X(erf, Erf, 800)                                                                                 \
+  X(erfc, Erfc, 2000)                                                                              \
   X(ceil, Ceil, 300)                                                                               \
   X(floor, Floor, 300)                                                                             \
   X(trunc, Trunc, 300)                                                                             \
@@ -52,7 +54,7 @@
   X(conj, Conj, 400)                                                                               \
   X(real, Real, 400)                                                                               \
   X(imag, Imag, 400)                                                                               \
-  X(angle, Angle, 20000)                                                                           \
+  X(angle, Angle, 1500)                                                                            \
   X(complex_abs, ComplexAbs, 2000)
 
 typedef enum dp_unary_op {

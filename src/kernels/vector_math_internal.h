@@ -1,9 +1,10 @@
 /* Elementary functions of floats as branch-free inline functions, for loops that compilers
- * vectorize. Results are within 2.5 units in the last place of the true value over the whole range,
- * subnormal results and non-finite arguments included; tests/unit/kernels/test_vector_math.c keeps
- * them there. The polynomials are Chebyshev fits made for the ranges that the comments name.
- * dp_fma_float is a fused multiply-add where the instruction set has one, else two roundings:
- * results may differ in the last place between instruction sets. */
+ * vectorize. Results are within 2.5 units in the last place of the true value over the whole range
+ * (5.5 where a rational function does it all), subnormal results and non-finite arguments included;
+ * tests/unit/kernels/test_vector_math.c keeps them there. The polynomials are Chebyshev fits made
+ * for the ranges that the comments name. dp_fma_float is a fused multiply-add where the instruction
+ * set has one, else two roundings: results may differ in the last place between instruction sets.
+ */
 #ifndef DP_KERNELS_VECTOR_MATH_INTERNAL_H
 #define DP_KERNELS_VECTOR_MATH_INTERNAL_H
 
@@ -34,6 +35,13 @@ static inline uint64_t dp_double_bits(double value) {
 static inline float dp_fma_float(float a, float b, float c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+static inline double dp_fma_double(double a, double b, double c) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return __builtin_fma(a, b, c);
 #else
   return a * b + c;
 #endif
@@ -147,11 +155,50 @@ static inline float dp_log1p(float x) {
   return x == 0.0f ? x : result;
 }
 
+/* x P(x^2) / Q(x^2): one division and no exponential. */
 static inline float dp_tanh(float x) {
-  float magnitude = dp_abs_float(x);
-  magnitude = magnitude > 10.0f ? 10.0f : magnitude;
-  float t = dp_expm1(2.0f * magnitude);
-  return dp_with_sign(t / (t + 2.0f), x);
+  float bounded = x > 9.02f ? 9.02f : x; /* 1 as a float from here */
+  bounded = bounded < -9.02f ? -9.02f : bounded;
+  float square = bounded * bounded;
+  float p = 1.331922128e-08f, q = 7.762069458e-07f;
+  p = dp_fma_float(p, square, 2.058356768e-05f);
+  q = dp_fma_float(q, square, 3.283102415e-04f);
+  p = dp_fma_float(p, square, 3.494041041e-03f);
+  q = dp_fma_float(q, square, 2.587109804e-02f);
+  p = dp_fma_float(p, square, 1.337972432e-01f);
+  q = dp_fma_float(q, square, 4.671304524e-01f);
+  p = dp_fma_float(p, square, 1.0f);
+  q = dp_fma_float(q, square, 1.0f);
+  return bounded * p / q;
+}
+
+/* The argument of sinh and cosh as k ln 2 + r. */
+typedef struct dp_hyperbolic {
+  float sinh_whole, cosh_whole; /* of k ln 2, halved so that the largest results do not overflow */
+  float sinh_rest, cosh_rest;   /* of r, the latter less 1: what is exact is added last */
+} dp_hyperbolic;
+static inline dp_hyperbolic dp_reduce_hyperbolic(float magnitude) {
+  float n;
+  int32_t k;
+  float bounded = magnitude > 89.5f ? 89.5f : magnitude; /* infinite from here */
+  float r = dp_reduce_exp(bounded, &n, &k), square = r * r;
+  float s = dp_fma_float(1.990510498e-04f, square, 8.333288753e-03f);
+  s = dp_fma_float(s, square, 1.666666676e-01f);
+  float c = dp_fma_float(1.393551010e-03f, square, 4.166645854e-02f);
+  c = dp_fma_float(c, square, 0.5f);
+  float up = dp_power_of_two(k - 2), down = dp_power_of_two(-k - 2 < -126 ? -126 : -k - 2);
+  return (dp_hyperbolic){up - down, up + down, dp_fma_float(s * square, r, r), c * square};
+}
+static inline float dp_sinh(float x) {
+  dp_hyperbolic h = dp_reduce_hyperbolic(dp_abs_float(x));
+  float rest = dp_fma_float(h.sinh_whole, h.cosh_rest, h.cosh_whole * h.sinh_rest);
+  float result = dp_with_sign(2.0f * (h.sinh_whole + rest), x);
+  return dp_abs_float(x) < 1e-4f ? x : result; /* half of a small one may be subnormal */
+}
+static inline float dp_cosh(float x) {
+  dp_hyperbolic h = dp_reduce_hyperbolic(dp_abs_float(x));
+  float rest = dp_fma_float(h.cosh_whole, h.cosh_rest, h.sinh_whole * h.sinh_rest);
+  return 2.0f * (h.cosh_whole + rest);
 }
 
 static inline float dp_sigmoid(float x) {
@@ -159,88 +206,80 @@ static inline float dp_sigmoid(float x) {
   return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
+/* As dp_tanh: x P(x^2) / Q(x^2). */
 static inline float dp_erf(float x) {
-  float a = dp_abs_float(x), square = x * x;
-  float small = 7.875874871e-05f; /* erf(x) / x on |x| <= 1 */
-  small = dp_fma_float(small, square, -8.016864303e-04f);
-  small = dp_fma_float(small, square, 5.189087242e-03f);
-  small = dp_fma_float(small, square, -2.685421146e-02f);
-  small = dp_fma_float(small, square, 1.128359437e-01f);
-  small = dp_fma_float(small, square, -3.761262596e-01f);
-  small = dp_fma_float(small, square, 1.283791088e-01f); /* 2 / sqrt(pi) - 1 */
-  small = dp_fma_float(small, x, x);
-  float b = a > 4.0f ? 4.0f : a;
-  float large = -1.637151399e-06f; /* -log(1 - erf(x)) on [1, 4] */
-  large = dp_fma_float(large, b, 4.605804133e-05f);
-  large = dp_fma_float(large, b, -5.968056503e-04f);
-  large = dp_fma_float(large, b, 4.759596195e-03f);
-  large = dp_fma_float(large, b, -2.642113529e-02f);
-  large = dp_fma_float(large, b, 1.100800857e-01f);
-  large = dp_fma_float(large, b, 6.318260431e-01f);
-  large = dp_fma_float(large, b, 1.130233407e+00f);
-  large = dp_fma_float(large, b, -3.201380605e-04f);
-  large = dp_with_sign(1.0f - dp_exp(-large), x);
-  return a <= 1.0f ? small : a > 1.0f ? large : x;
+  float bounded = x > 3.95f ? 3.95f : x; /* 1 as a float from here */
+  bounded = bounded < -3.95f ? -3.95f : bounded;
+  float square = bounded * bounded;
+  float p = 2.025922413e-06f, q = 3.783187640e-05f;
+  p = dp_fma_float(p, square, 2.846870630e-04f);
+  q = dp_fma_float(q, square, 1.170717529e-03f);
+  p = dp_fma_float(p, square, 3.808128415e-03f);
+  q = dp_fma_float(q, square, 1.505502872e-02f);
+  p = dp_fma_float(p, square, 5.287534744e-02f);
+  q = dp_fma_float(q, square, 1.145592779e-01f);
+  p = dp_fma_float(p, square, 1.915495247e-01f);
+  q = dp_fma_float(q, square, 5.030890703e-01f);
+  p = dp_fma_float(p, square, 1.128379107e+00f);
+  q = dp_fma_float(q, square, 1.0f);
+  return bounded * p / q;
 }
 
 /* The angle of (x, y), as atan2f(y, x). */
 static inline float dp_atan2(float y, float x) {
   float a = dp_abs_float(x), b = dp_abs_float(y);
-  float top = a > b ? a : b, low = a > b ? b : a;
-  /* The tangent is low / top; beyond tan(pi/8), that of the angle less pi/4. */
-  int is_wide = low > 0.414213562f * top;
-  float numerator = is_wide ? low - top : low, denominator = is_wide ? low + top : top;
-  float t = numerator / (top == 0.0f ? 1.0f : denominator), square = t * t;
-  float q = -6.459169172e-02f; /* (atan(t) / t - 1) / t^2 */
-  q = dp_fma_float(q, square, 1.074623634e-01f);
-  q = dp_fma_float(q, square, -1.426422686e-01f);
-  q = dp_fma_float(q, square, 1.999954991e-01f);
-  q = dp_fma_float(q, square, -3.333333181e-01f);
+  float top = a > b ? a : b, low = a > b ? b : a; /* a NaN comes into one of them */
+  float t = low / top, equal = top > 0.0f ? 1.0f : 0.0f;
+  t = low == top ? equal : t; /* 0 / 0 and infinity / infinity too */
+  float square = t * t;
+  float q = 2.920680234e-03f; /* (atan(t) / t - 1) / t^2 */
+  q = dp_fma_float(q, square, -1.636788013e-02f);
+  q = dp_fma_float(q, square, 4.321178328e-02f);
+  q = dp_fma_float(q, square, -7.552207759e-02f);
+  q = dp_fma_float(q, square, 1.066600161e-01f);
+  q = dp_fma_float(q, square, -1.421105455e-01f);
+  q = dp_fma_float(q, square, 1.999377274e-01f);
+  q = dp_fma_float(q, square, -3.333315273e-01f);
   float angle = dp_fma_float(q * square, t, t);
-  angle = is_wide ? 0.785398185f + (angle - 2.185569414e-08f) : angle;
-  float far = low == INFINITY ? 0.785398185f : 0.0f;
-  angle = top == INFINITY ? far : angle;
   angle = b > a ? 1.57079637f - (angle + 4.371138829e-08f) : angle;
   angle = dp_float_bits(x) >> 31 ? 3.14159274f - (angle + 8.742277657e-08f) : angle;
-  float result = dp_with_sign(angle, y), sum = x + y;
-  result = x != x ? sum : result;
-  return y != y ? sum : result;
+  return dp_with_sign(angle, y);
 }
 
 /* e^x for -120 <= x <= 1, to nine digits, in double. */
 static inline double dp_exp_nine_digits(double x) {
   const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
-  double shifted = x * 1.44269504088896340736 + magic, n = shifted - magic;
-  double r = x - n * 0.69314718055994530942;
+  double shifted = dp_fma_double(x, 1.44269504088896340736, magic), n = shifted - magic;
+  double r = dp_fma_double(n, -0.69314718055994530942, x);
   double p = 1.98993932385739373e-04;
-  p = p * r + 1.39337317248051169e-03;
-  p = p * r + 8.33329833928580198e-03;
-  p = p * r + 4.16664641897515550e-02;
-  p = p * r + 1.66666667193277274e-01;
-  p = p * r + 5.00000001353650525e-01;
+  p = dp_fma_double(p, r, 1.39337317248051169e-03);
+  p = dp_fma_double(p, r, 8.33329833928580198e-03);
+  p = dp_fma_double(p, r, 4.16664641897515550e-02);
+  p = dp_fma_double(p, r, 1.66666667193277274e-01);
+  p = dp_fma_double(p, r, 5.00000001353650525e-01);
   union {
     uint64_t bits;
     double value;
   } scale = {(dp_double_bits(shifted) + 1023) << 52};
-  return (1.0 + r + p * r * r) * scale.value;
+  return dp_fma_double(p * r, r, 1.0 + r) * scale.value;
 }
 
 /* t e^(P(t) - x^2) with t = 1 / (1 + |x| / 2); below zero 2 less that. In double inside. */
 static inline float dp_erfc(float x) {
   double a = (double)dp_abs_float(x);
   a = a > 10.5 ? 10.5 : a; /* zero as a float */
-  double t = 1.0 / (1.0 + 0.5 * a), p = -1.40617332681242740e-01;
-  p = p * t + 9.64371684878607027e-01;
-  p = p * t - 2.76850020664901297e+00;
-  p = p * t + 4.21076820624333692e+00;
-  p = p * t - 3.52917057058308092e+00;
-  p = p * t + 1.65558928581460707e+00;
-  p = p * t - 7.08129189362874278e-01;
-  p = p * t + 2.24958940989517520e-01;
-  p = p * t + 3.54627459119812583e-01;
-  p = p * t + 1.00167345045907386e+00;
-  p = p * t - 1.26557172524856831e+00;
-  double tail = t * dp_exp_nine_digits(p - a * a);
+  double t = 1.0 / dp_fma_double(0.5, a, 1.0), p = -1.40617332681242740e-01;
+  p = dp_fma_double(p, t, 9.64371684878607027e-01);
+  p = dp_fma_double(p, t, -2.76850020664901297e+00);
+  p = dp_fma_double(p, t, 4.21076820624333692e+00);
+  p = dp_fma_double(p, t, -3.52917057058308092e+00);
+  p = dp_fma_double(p, t, 1.65558928581460707e+00);
+  p = dp_fma_double(p, t, -7.08129189362874278e-01);
+  p = dp_fma_double(p, t, 2.24958940989517520e-01);
+  p = dp_fma_double(p, t, 3.54627459119812583e-01);
+  p = dp_fma_double(p, t, 1.00167345045907386e+00);
+  p = dp_fma_double(p, t, -1.26557172524856831e+00);
+  double tail = t * dp_exp_nine_digits(dp_fma_double(-a, a, p));
   float result = (float)(x < 0.0f ? 2.0 - tail : tail);
   return x != x ? x : result;
 }
@@ -250,25 +289,26 @@ static inline float dp_erfc(float x) {
 /* x = n pi/2 + r. */
 static inline double dp_reduce_circle(float x, int32_t *quadrant_out) {
   const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
-  double shifted = (double)x * 0.63661977236758134308 + magic;
+  double shifted = dp_fma_double((double)x, 0.63661977236758134308, magic);
   double n = shifted - magic;
   *quadrant_out = (int32_t)(uint32_t)dp_double_bits(shifted);
-  double r = (double)x - n * 1.57079632673412561417; /* 33 bits of pi/2: the product is exact */
-  return r - n * 6.07710050650619224932e-11;
+  /* 33 bits of pi/2: the product is exact */
+  double r = dp_fma_double(n, -1.57079632673412561417, (double)x);
+  return dp_fma_double(n, -6.07710050650619224932e-11, r);
 }
 static inline double dp_sin_reduced(double r) {
   double square = r * r, p = 2.72437814094612312e-06;
-  p = p * square - 1.98400388725567466e-04;
-  p = p * square + 8.33333178521769580e-03;
-  p = p * square - 1.66666666636228311e-01;
-  return r + r * square * p;
+  p = dp_fma_double(p, square, -1.98400388725567466e-04);
+  p = dp_fma_double(p, square, 8.33333178521769580e-03);
+  p = dp_fma_double(p, square, -1.66666666636228311e-01);
+  return dp_fma_double(r * square, p, r);
 }
 static inline double dp_cos_reduced(double r) {
   double square = r * r, p = -2.72958308276146168e-07;
-  p = p * square + 2.48005604299145047e-05;
-  p = p * square - 1.38888875973278104e-03;
-  p = p * square + 4.16666666641272096e-02;
-  return 1.0 - 0.5 * square + square * square * p;
+  p = dp_fma_double(p, square, 2.48005604299145047e-05);
+  p = dp_fma_double(p, square, -1.38888875973278104e-03);
+  p = dp_fma_double(p, square, 4.16666666641272096e-02);
+  return dp_fma_double(square * square, p, dp_fma_double(-0.5, square, 1.0));
 }
 static inline float dp_quarter_turn(double r, int32_t quadrant) {
   double sine = dp_sin_reduced(r), cosine = dp_cos_reduced(r);
@@ -285,6 +325,57 @@ static inline float dp_cos(float x) {
   int32_t quadrant;
   double r = dp_reduce_circle(x, &quadrant);
   return dp_quarter_turn(r, quadrant + 1);
+}
+
+/* ---- Gamma, in double inside ---- */
+static inline double dp_log_double(double x) { /* normal and positive */
+  union {
+    uint64_t bits;
+    double value;
+  } mantissa, exponent;
+  uint64_t shifted = dp_double_bits(x) - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
+  mantissa.bits = (shifted & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu;
+  /* The exponent, made positive, in the low bits of 2^52. */
+  exponent.bits = ((shifted + (1ull << 62)) >> 52) | 0x4330000000000000u;
+  double k = exponent.value - (4503599627370496.0 + 1024.0);
+  double s = (mantissa.value - 1.0) / (mantissa.value + 1.0), square = s * s;
+  double p = 8.41012426721377132e-02; /* (atanh(s) / s - 1) / s^2 */
+  p = dp_fma_double(p, square, 9.06180352990571952e-02);
+  p = dp_fma_double(p, square, 1.11116863902683313e-01);
+  p = dp_fma_double(p, square, 1.42857085572240194e-01);
+  p = dp_fma_double(p, square, 2.00000000261822186e-01);
+  p = dp_fma_double(p, square, 3.33333333332935355e-01);
+  double twice = s + s;
+  return dp_fma_double(k, 0.69314718055994530942, dp_fma_double(twice * square, p, twice));
+}
+/* Both below step from x to x + 8 when x < 8, with the product of x, x + 1, ... x + 7: factors that
+ * are u, u + 6, u + 10 and u + 12 with u = x (x + 7). From 8 on Stirling's series is enough.
+ * For 0 < x < infinity; the tests for negative arguments are the caller's. */
+static inline float dp_lgamma_positive(float argument) {
+  double x = (double)argument, u = dp_fma_double(x, x, 7.0 * x);
+  double product = (u * (u + 6.0)) * ((u + 10.0) * (u + 12.0));
+  double y = x < 8.0 ? x + 8.0 : x, z = 1.0 / y, square = z * z;
+  product = x < 8.0 ? product : 1.0;
+  double p = 8.41750841750841751e-04;
+  p = dp_fma_double(p, square, -5.95238095238095238e-04);
+  p = dp_fma_double(p, square, 7.93650793650793651e-04);
+  p = dp_fma_double(p, square, -2.77777777777777778e-03);
+  p = dp_fma_double(p, square, 8.33333333333333333e-02);
+  double stirling = dp_fma_double(y - 0.5, dp_log_double(y), 9.18938533204672742e-01 - y);
+  return (float)(dp_fma_double(p, z, stirling) - dp_log_double(product));
+}
+static inline float dp_digamma_positive(float argument) {
+  double x = (double)argument, u = dp_fma_double(x, x, 7.0 * x);
+  double product = (u * (u + 6.0)) * ((u + 10.0) * (u + 12.0));
+  double slope = dp_fma_double(dp_fma_double(dp_fma_double(4.0, u, 84.0), u, 504.0), u, 720.0);
+  double y = x < 8.0 ? x + 8.0 : x, z = 1.0 / y, square = z * z;
+  double step = x < 8.0 ? dp_fma_double(2.0, x, 7.0) * slope / product : 0.0;
+  double p = -7.57575757575757576e-03;
+  p = dp_fma_double(p, square, 4.16666666666666667e-03);
+  p = dp_fma_double(p, square, -3.96825396825396825e-03);
+  p = dp_fma_double(p, square, 8.33333333333333333e-03);
+  p = dp_fma_double(p, square, -8.33333333333333333e-02);
+  return (float)(dp_fma_double(p, square, dp_fma_double(-0.5, z, dp_log_double(y))) - step);
 }
 
 #endif

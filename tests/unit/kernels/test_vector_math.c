@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <cmocka.h>
+#include "kernels/special_internal.h"
 #include "kernels/vector_math_internal.h"
 
 static double ulp_error(float got, double want) {
@@ -32,6 +33,14 @@ static double sigmoid_exact(double x) {
   return 1 / (1 + exp(-x));
 }
 
+/* Of positive arguments, as theirs. */
+static float lgamma_any(float x) {
+  return x > 0 && x < INFINITY ? dp_lgamma_positive(x) : (float)lgamma((double)x);
+}
+static float digamma_any(float x) {
+  return x > 0 && x < INFINITY ? dp_digamma_positive(x) : (float)dp_special_digamma((double)x);
+}
+
 static void check_function(const function_case *entry) {
   double worst = 0;
   float worst_at = 0;
@@ -55,10 +64,14 @@ static void test_accuracy(void **state) {
       {"expm1", dp_expm1, expm1, 2, INFINITY},
       {"log", dp_log, log, 2, INFINITY},
       {"log1p", dp_log1p, log1p, 2, INFINITY},
-      {"tanh", dp_tanh, tanh, 2.5, INFINITY},
+      {"tanh", dp_tanh, tanh, 5.5, INFINITY},
       {"sigmoid", dp_sigmoid, sigmoid_exact, 2.5, INFINITY},
-      {"erf", dp_erf, erf, 2.5, INFINITY},
+      {"erf", dp_erf, erf, 5.5, INFINITY},
       {"erfc", dp_erfc, erfc, 1, INFINITY},
+      {"sinh", dp_sinh, sinh, 2.5, INFINITY},
+      {"cosh", dp_cosh, cosh, 2.5, INFINITY},
+      {"lgamma", lgamma_any, lgamma, 1.5, INFINITY},
+      {"digamma", digamma_any, dp_special_digamma, 1.5, INFINITY},
       {"sin", dp_sin, sin, 1, DP_TRIGONOMETRY_LIMIT},
       {"cos", dp_cos, cos, 1, DP_TRIGONOMETRY_LIMIT},
   };
@@ -85,6 +98,10 @@ static void test_special_values(void **state) {
   assert_true(dp_exp(INFINITY) == INFINITY && dp_exp(-INFINITY) == 0);
   assert_true(dp_log(0.0f) == -INFINITY && dp_log1p(-1.0f) == -INFINITY);
   assert_true(signbit(dp_tanh(-0.0f)) && signbit(dp_expm1(-0.0f)) && signbit(dp_log1p(-0.0f)));
+  assert_true(dp_tanh(INFINITY) == 1 && dp_tanh(-20.0f) == -1);
+  assert_true(dp_erf(INFINITY) == 1 && dp_erf(-5.0f) == -1);
+  assert_true(dp_sinh(INFINITY) == INFINITY && dp_sinh(-INFINITY) == -INFINITY);
+  assert_true(isnan(dp_sinh(NAN)) && isnan(dp_cosh(NAN)) && dp_cosh(-INFINITY) == INFINITY);
   assert_true(dp_sigmoid(INFINITY) == 1 && dp_sigmoid(-INFINITY) == 0);
 }
 
