@@ -2,86 +2,13 @@
 #include "kernels/families_internal.h"
 
 #include "base/memory.h"
-#include "kernels/loops_types_internal.h"
+#include "kernels/loops_argmax_internal.h"
 #include "kernels/support_internal.h"
 
-#define IS_NAN(x) ((x) != (x))
-
-#define T int8_t
-#define V int8_t
-#define SUFFIX int8
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T int16_t
-#define V int16_t
-#define SUFFIX int16
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T int32_t
-#define V int32_t
-#define SUFFIX int32
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T int64_t
-#define V int64_t
-#define SUFFIX int64
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T uint8_t
-#define V uint8_t
-#define SUFFIX uint8
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T uint16_t
-#define V uint16_t
-#define SUFFIX uint16
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T uint32_t
-#define V uint32_t
-#define SUFFIX uint32
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T uint64_t
-#define V uint64_t
-#define SUFFIX uint64
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T float
-#define V float
-#define SUFFIX float
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T double
-#define V double
-#define SUFFIX double
-#define VALUE(x) (x)
-#include "kernels/argmax.tmpl.h"
-#define T uint16_t
-#define V float
-#define SUFFIX half
-#define VALUE(x) dp_half_to_float(x)
-#include "kernels/argmax.tmpl.h"
-#define T uint16_t
-#define V float
-#define SUFFIX bfloat16
-#define VALUE(x) dp_bfloat16_to_float(x)
-#include "kernels/argmax.tmpl.h"
-
-typedef void (*find_fn)(const void *data, int64_t *best, int64_t n, int64_t inner, bool smallest);
-static const find_fn finders[DP_DTYPE_END] = {
-    [DP_INT8] = find_int8,     [DP_INT16] = find_int16,   [DP_INT32] = find_int32,
-    [DP_INT64] = find_int64,   [DP_UINT8] = find_uint8,   [DP_UINT16] = find_uint16,
-    [DP_UINT32] = find_uint32, [DP_UINT64] = find_uint64, [DP_FLOAT] = find_float,
-    [DP_DOUBLE] = find_double, [DP_HALF] = find_half,     [DP_BFLOAT16] = find_bfloat16,
-    [DP_BOOL] = find_uint8,
-};
-
 typedef struct argmax_state {
-  find_fn find;
+  dp_argmax_fn find;
   size_t size;
   dp_dtype index_type;
-  bool smallest;
 } argmax_state;
 
 static dp_status *argmax_create(const dp_kernel_setup *setup, void *memory) {
@@ -89,9 +16,9 @@ static dp_status *argmax_create(const dp_kernel_setup *setup, void *memory) {
   dp_dtype dtype;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &dtype));
   state->index_type = dp_dtype_base(setup->node->output_types[0]);
-  state->find = finders[dtype];
+  bool smallest = dp_node_is(setup->node, "ArgMin");
+  state->find = smallest ? dp_argmax_table()->smallest[dtype] : dp_argmax_table()->largest[dtype];
   state->size = dp_dtype_size(dtype);
-  state->smallest = dp_node_is(setup->node, "ArgMin");
   return NULL;
 }
 
@@ -117,12 +44,12 @@ static void run(void *arg, int64_t begin, int64_t end) {
   const argmax_work *work = arg;
   const argmax_state *state = work->state;
   size_t index_size = dp_dtype_size(state->index_type);
-  int64_t inner = work->inner, *best, space[256];
+  int64_t inner = work->inner, *best, space[256], at_once = inner <= 256 ? 256 / inner : 1;
   best = inner <= 256 ? space : dp_malloc(sizeof(int64_t) * (size_t)inner);
-  for (int64_t i = begin; i < end; ++i) {
-    state->find(work->from + i * work->n * inner * state->size, best, work->n, inner,
-                state->smallest);
-    store(state->index_type, work->to + i * inner * index_size, best, inner);
+  for (int64_t i = begin; i < end; i += at_once) {
+    int64_t count = end - i < at_once ? end - i : at_once;
+    state->find(work->from + i * work->n * inner * state->size, best, count, work->n, inner);
+    store(state->index_type, work->to + i * inner * index_size, best, count * inner);
   }
   if (best != space)
     dp_free(best);

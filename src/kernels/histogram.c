@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/loops_types_internal.h"
+#include "kernels/loops_reduce_internal.h"
 #include "kernels/support_internal.h"
 
 /* ---- Bins of any number type ---- */
@@ -87,10 +88,19 @@ static dp_status *allocate_bins(dp_op_context *context, int rank, int64_t rows, 
   return NULL;
 }
 
+static bool has_negative(const dp_tensor *values) {
+  union {
+    int32_t small;
+    int64_t large;
+  } least = {0};
+  dp_reduce_table()->fn[DP_REDUCE_min][values->dtype].rows(values->data, &least, 1,
+                                                           values->shape.elements);
+  return values->dtype == DP_INT32 ? least.small < 0 : least.large < 0;
+}
+
 static dp_status *check_values(const dp_tensor *values, const dp_tensor *weights) {
-  for (int64_t i = 0; i < values->shape.elements; ++i)
-    if (dp_tensor_int_at(values, i) < 0)
-      return DP_INVALID("Input arr must be non-negative!");
+  if (has_negative(values))
+    return DP_INVALID("Input arr must be non-negative!");
   if (weights->shape.elements && weights->shape.elements != values->shape.elements)
     return DP_INVALID("Input indices and weights must have the same size.");
   return NULL;
@@ -105,17 +115,21 @@ static void count_ones(const int32_t *values, int64_t count, float *bins, int64_
         bins[values[i]] += 1;
     return;
   }
-  uint32_t sets[SETS][MOST + 1];
-  memset(sets, 0, sizeof sets);
+  uint32_t sets[MOST + 1][SETS];
+  memset(sets, 0, (size_t)(size + 1) * sizeof sets[0]);
+  const int32_t most = (int32_t)size;
   int64_t i = 0;
-  for (; i + SETS <= count; i += SETS)
-    for (int s = 0; s < SETS; ++s)
-      ++sets[s][values[i + s] < size ? values[i + s] : size];
+  for (; i + SETS <= count; i += SETS) {
+    const int32_t *v = values + i;
+    ++sets[v[0] < most ? v[0] : most][0];
+    ++sets[v[1] < most ? v[1] : most][1];
+    ++sets[v[2] < most ? v[2] : most][2];
+    ++sets[v[3] < most ? v[3] : most][3];
+  }
   for (; i < count; ++i)
-    ++sets[0][values[i] < size ? values[i] : size];
+    ++sets[values[i] < most ? values[i] : most][0];
   for (int64_t bin = 0; bin < size; ++bin)
-    for (int s = 0; s < SETS; ++s)
-      bins[bin] += (float)sets[s][bin];
+    bins[bin] += (float)((uint64_t)sets[bin][0] + sets[bin][1] + sets[bin][2] + sets[bin][3]);
 }
 
 /* Values [begin, end) of `values` into the bins of one row. */

@@ -13,6 +13,20 @@
 #define DP_VECTOR_BYTES 16
 #endif
 
+/* Exchanges of a vector's parts, by which its lanes meet each other. */
+typedef uint64_t words __attribute__((vector_size(DP_VECTOR_BYTES)));
+#if DP_VECTOR_BYTES == 64
+#define SWAP_HALVES(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
+#define SWAP_PAIRS(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
+#define SWAP_WORDS(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+#elif DP_VECTOR_BYTES == 32
+#define SWAP_PAIRS(v) __builtin_shufflevector(v, v, 2, 3, 0, 1)
+#define SWAP_WORDS(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
+#else
+#define SWAP_WORDS(v) __builtin_shufflevector(v, v, 1, 0)
+#endif
+#define TURN_WORD(v, bits) ((v) >> (bits) | (v) << (64 - (bits)))
+
 /* The instructions give their second operand when either is NaN; a NaN in b is put back. */
 #if defined(__AVX512F__)
 #include <immintrin.h>

@@ -14,14 +14,22 @@ static inline NAME(vector) NAME(load)(const T *from) {
   return LOAD_VECTOR(x);
 }
 
-/* The lanes of a vector, by halves. */
+/* All lanes of a vector, by halves. */
 static inline T NAME(across)(NAME(vector) x) {
-  T lanes[DP_VECTOR_BYTES / sizeof(T)];
-  memcpy(lanes, &x, sizeof lanes);
-  for (int64_t half = LANES / 2; half > 0; half /= 2)
-    for (int64_t i = 0; i < half; ++i)
-      lanes[i] = COMBINE(lanes[i], lanes[i + half]);
-  return lanes[0];
+#if DP_VECTOR_BYTES >= 64
+  x = COMBINE_VECTOR(x, (NAME(vector))SWAP_HALVES((words)x));
+#endif
+#if DP_VECTOR_BYTES >= 32
+  x = COMBINE_VECTOR(x, (NAME(vector))SWAP_PAIRS((words)x));
+#endif
+  x = COMBINE_VECTOR(x, (NAME(vector))SWAP_WORDS((words)x));
+  if (sizeof(T) <= 4)
+    x = COMBINE_VECTOR(x, (NAME(vector))TURN_WORD((words)x, 32));
+  if (sizeof(T) <= 2)
+    x = COMBINE_VECTOR(x, (NAME(vector))TURN_WORD((words)x, 16));
+  if (sizeof(T) == 1)
+    x = COMBINE_VECTOR(x, (NAME(vector))TURN_WORD((words)x, 8));
+  return x[0];
 }
 
 /* Whole vectors of x[0, n), n a multiple of 4 * LANES and not 0. */
@@ -74,7 +82,7 @@ static void NAME(rows)(const void *from, void *to, int64_t outer, int64_t n) {
     result[i] = NAME(row)(x + i * n, n);
 }
 
-#define COLUMNS 256
+#define COLUMNS 1024
 /* A block of at most COLUMNS columns. Groups of 256 rows are reduced apart and then joined. */
 static void NAME(block)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
   for (int64_t j = 0; j < inner; ++j)
@@ -105,10 +113,10 @@ static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, 
   T *result = to;
   if (inner <= 0)
     return;
-  int64_t times = inner < 64 && stride == inner ? COLUMNS / inner : 1;
+  int64_t times = inner < 64 && stride == inner ? 256 / inner : 1;
   if (times > 1 && n >= 4 * times) {
     /* Short rows: several are read as one long row; what comes out is reduced once more. */
-    T wide[2 * COLUMNS], rest[64];
+    T wide[512], rest[64];
     int64_t length = inner * times, whole = n / times;
     NAME(block)(x, wide, whole, length, length);
     NAME(block)(x + whole * length, rest, n - whole * times, inner, inner);

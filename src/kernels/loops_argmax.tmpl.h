@@ -1,0 +1,90 @@
+/* Index of the best element over one type. The includer defines T, V (the type that is compared),
+ * NAME(function), VALUE(x) (the V of an element), IS_BETTER(a, b), GIVES_WAY(a, b) (a is a NaN, b
+ * is not) and WORST, which nothing is worse than. */
+
+/* Few elements: one after the other, without jumps. The value is a chain of its own, so that the
+ * next comparison need not wait for the index. */
+static inline int64_t NAME(short_row)(const T *x, int64_t n, int64_t stride) {
+  int64_t at = 0;
+  V best = WORST;
+  for (int64_t i = 0; i < n; ++i) {
+    V value = VALUE(x[i * stride]);
+    at = IS_BETTER(value, best) ? i : at;
+    best = IS_BETTER(value, best) ? value : best;
+  }
+  if (best == WORST) /* NaNs may stand before it */
+    for (at = 0; at < n && VALUE(x[at * stride]) != best;)
+      ++at;
+  return at < n ? at : 0;
+}
+
+#define LANES ((int64_t)(256 / sizeof(V)))
+/* The best value first, LANES at a time, then the place where it is. */
+static int64_t NAME(row)(const T *x, int64_t n) {
+  V lanes[256 / sizeof(V)], best = WORST;
+  int64_t whole = n / LANES * LANES;
+  for (int64_t j = 0; j < LANES; ++j)
+    lanes[j] = WORST;
+  for (int64_t i = 0; i < whole; i += LANES) {
+    for (int64_t j = 0; j < LANES; ++j) {
+      V value = VALUE(x[i + j]);
+      lanes[j] = IS_BETTER(value, lanes[j]) ? value : lanes[j];
+    }
+  }
+  for (int64_t j = 0; j < LANES; ++j)
+    best = IS_BETTER(lanes[j], best) ? lanes[j] : best;
+  for (int64_t i = whole; i < n; ++i) {
+    V value = VALUE(x[i]);
+    best = IS_BETTER(value, best) ? value : best;
+  }
+  for (int64_t i = 0; i < n; i += LANES) {
+    int64_t end = n - i < LANES ? n : i + LANES;
+    int found = 0;
+    for (int64_t j = i; j < end; ++j)
+      found |= VALUE(x[j]) == best;
+    for (int64_t j = i; found && j < end; ++j)
+      if (VALUE(x[j]) == best)
+        return j;
+  }
+  return 0; /* NaNs only */
+}
+
+/* A block of at most COLUMNS columns, fewer than 2^31 rows. */
+static void NAME(block)(const T *x, int64_t *best_out, int64_t n, int64_t inner, int64_t stride) {
+  V values[COLUMNS];
+  int32_t at[COLUMNS];
+  for (int64_t j = 0; j < inner; ++j) {
+    values[j] = VALUE(x[j]);
+    at[j] = 0;
+  }
+  for (int64_t i = 1; i < n; ++i) {
+    const T *row = x + i * stride;
+    for (int64_t j = 0; j < inner; ++j) {
+      V value = values[j], other = VALUE(row[j]);
+      bool wins = IS_BETTER(other, value) | GIVES_WAY(value, other);
+      values[j] = wins ? other : value;
+      at[j] = wins ? (int32_t)i : at[j];
+    }
+  }
+  for (int64_t j = 0; j < inner; ++j)
+    best_out[j] = at[j];
+}
+
+static void NAME(find)(const void *data, int64_t *best_out, int64_t outer, int64_t n,
+                       int64_t inner) {
+  const T *x = data;
+  for (int64_t i = 0; i < outer; ++i, x += n * inner, best_out += inner) {
+    if (inner == 1) {
+      best_out[0] = n < 2 * LANES ? NAME(short_row)(x, n, 1) : NAME(row)(x, n);
+    } else if (n > INT32_MAX) {
+      for (int64_t j = 0; j < inner; ++j)
+        best_out[j] = NAME(short_row)(x + j, n, inner);
+    } else {
+      for (int64_t j = 0; j < inner; j += COLUMNS)
+        NAME(block)(x + j, best_out + j, n, inner - j < COLUMNS ? inner - j : COLUMNS, inner);
+    }
+  }
+}
+#undef LANES
+#undef NAME
+#undef WORST
