@@ -48,7 +48,7 @@ struct TF_Operation {
   TF_Graph *graph;
   const dp_node *node;
   DP_ARRAY(operation_edge) readers; /* guarded by the graph's lock */
-  dp_partial_shape *shapes;         /* what was set for each output; NULL: nothing */
+  dp_partial_shape *shapes;         /* of each output, as far as it is known; NULL: not yet */
 };
 
 struct TF_Graph {
@@ -71,6 +71,9 @@ void dp_client_graph_remove(TF_Graph *graph, int32_t first);
 const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena);
 /* What is known about an output's shape (shape.c). With the lock held. */
 dp_partial_shape dp_client_shape(TF_Output output);
+/* Infers the shapes of operations from number `first` on; an error says which of them cannot be.
+ * With the lock held. */
+DP_MUST_USE dp_status *dp_client_infer_shapes(TF_Graph *graph, int32_t first);
 /* For loops, whose edges go around: another source for an input of the same type, one more control
  * input. Of operations that no session knows yet; with the lock held. */
 void dp_client_set_input(TF_Operation *operation, int index, TF_Output source);

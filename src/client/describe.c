@@ -560,7 +560,11 @@ static TF_Operation *finish(TF_OperationDescription *desc, bool is_renamed, TF_S
   dp_status *result = add_node(desc, &node);
   if (!result) {
     dp_client_graph_index(graph);
-    operation = graph->operations[node->id];
+    result = dp_client_infer_shapes(graph, node->id);
+    if (result)
+      dp_client_graph_remove(graph, node->id);
+    else
+      operation = graph->operations[node->id];
   }
   pthread_mutex_unlock(&graph->lock);
   dp_client_description_destroy(desc);

@@ -187,12 +187,6 @@ static dp_status *set_shape(TF_Graph *graph, TF_Output output, const dp_partial_
                       at, (long long)known.dims[at], (long long)shape->dims[at],
                       dp_partial_shape_text(&known), dp_partial_shape_text(shape));
   }
-  int32_t count = output.oper->node->output_count;
-  if (!output.oper->shapes) {
-    output.oper->shapes = DP_NEW_ARRAY(dp_partial_shape, count);
-    for (int32_t i = 0; i < count; i++)
-      output.oper->shapes[i] = dp_partial_shape_unknown();
-  }
   output.oper->shapes[output.index] = merged;
   return NULL;
 }

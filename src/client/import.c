@@ -405,7 +405,9 @@ static dp_status *import(importer *in, const TF_Buffer *graph_def,
   int32_t first = in->graph->graph->node_count;
   DP_RETURN_IF_ERROR(add_to_graph(in));
   dp_client_graph_index(in->graph);
-  status = fill_results(in, results);
+  status = dp_client_infer_shapes(in->graph, first);
+  if (!status)
+    status = fill_results(in, results);
   if (status)
     dp_client_graph_remove(in->graph, first);
   return status;

@@ -1,248 +1,297 @@
-/* Shapes of outputs, as far as the graph tells them: what programs ask before anything runs.
+/* Shapes of outputs, as far as the graph tells them: what programs ask before anything runs, and
+ * what refuses an operation that cannot be.
  *
- * A row an op; ops without one have unknown shapes. A shape is worked out when it is asked for,
- * from those of the inputs, to a limited depth; what was set by TF_GraphSetTensorShape counts on
- * the way. With the graph's lock held. */
-#include "client/client_internal.h"
+ * Each operation's shapes are inferred once, when it comes into the graph, from those of its
+ * inputs; ops without a rule have unknown shapes. What TF_GraphSetTensorShape adds later is seen by
+ * operations that come later still, as in TensorFlow. With the graph's lock held. */
+#include "client/shape_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include "base/text.h"
 
-enum { MOST_STEPS = 200 };
+/* ---- Inputs and attributes ---- */
 
-typedef struct shape_call {
-  const TF_Operation *operation;
-  int output;
-  int depth;
-} shape_call;
-
-typedef dp_partial_shape (*shape_fn)(const shape_call *call);
-
-static dp_partial_shape shape_at(TF_Output output, int depth);
-
-static dp_partial_shape unknown(void) {
-  return dp_partial_shape_unknown();
+TF_Output shape_source(const shape_call *call, int index) {
+  const dp_input *edge = &call->node->inputs[index];
+  return (TF_Output){call->operation->graph->operations[edge->node], edge->output};
 }
 
-static dp_partial_shape of_rank(int32_t rank) {
-  dp_partial_shape shape = {.rank = rank};
-  for (int32_t i = 0; i < rank; i++)
+dp_partial_shape dp_client_shape(TF_Output output) {
+  return output.oper->shapes ? output.oper->shapes[output.index] : dp_partial_shape_unknown();
+}
+
+dp_partial_shape input_shape(const shape_call *call, int index) {
+  return dp_client_shape(shape_source(call, index));
+}
+
+bool shape_flag(const shape_call *call, const char *name) {
+  const dp_attr *attr = dp_node_attr(call->node, name);
+  return attr && attr->kind == DP_ATTR_BOOL && attr->boolean;
+}
+
+int64_t shape_integer(const shape_call *call, const char *name, int64_t otherwise) {
+  const dp_attr *attr = dp_node_attr(call->node, name);
+  return attr && attr->kind == DP_ATTR_INT ? attr->integer : otherwise;
+}
+
+const char *shape_text(const shape_call *call, const char *name) {
+  const dp_attr *attr = dp_node_attr(call->node, name);
+  return attr && attr->kind == DP_ATTR_STRING ? attr->string.data : "";
+}
+
+/* ---- Shapes ---- */
+
+dp_partial_shape shape_of_rank(int rank) {
+  dp_partial_shape shape = {.rank = rank > DP_MAX_RANK ? -1 : rank};
+  for (int i = 0; i < shape.rank; i++)
     shape.dims[i] = -1;
   return shape;
 }
 
-static TF_Output source(const shape_call *call, int index) {
-  const dp_input *edge = &call->operation->node->inputs[index];
-  return (TF_Output){call->operation->graph->operations[edge->node], edge->output};
+dp_partial_shape vector_shape(int64_t size) {
+  return (dp_partial_shape){.rank = 1, .dims = {size}};
 }
 
-static dp_partial_shape input(const shape_call *call, int index) {
-  return shape_at(source(call, index), call->depth + 1);
+dp_partial_shape matrix_shape(int64_t rows, int64_t columns) {
+  return (dp_partial_shape){.rank = 2, .dims = {rows, columns}};
 }
 
-/* The tensor of a constant; NULL: it is none, or not of integers. */
-static const dp_tensor *constant(const shape_call *call, int index) {
-  const dp_node *node = source(call, index).oper->node;
-  const dp_attr *value = dp_node_is(node, "Const") ? dp_node_attr(node, "value") : NULL;
-  bool is_known = value && value->kind == DP_ATTR_TENSOR &&
-                  (value->tensor->dtype == DP_INT32 || value->tensor->dtype == DP_INT64);
-  return is_known ? value->tensor : NULL;
+dp_partial_shape part_of_shape(const dp_partial_shape *shape, int begin, int end) {
+  dp_partial_shape part = {.rank = end > begin ? end - begin : 0};
+  for (int i = 0; i < part.rank; i++)
+    part.dims[i] = shape->dims[begin + i];
+  return part;
 }
 
-static int64_t integer_at(const dp_tensor *tensor, int64_t index) {
-  return tensor->dtype == DP_INT32 ? ((const int32_t *)tensor->data)[index]
-                                   : ((const int64_t *)tensor->data)[index];
-}
-
-static bool flag(const shape_call *call, const char *name) {
-  const dp_attr *attr = dp_node_attr(call->operation->node, name);
-  return attr && attr->boolean;
-}
-
-/* ---- Rows ---- */
-
-static dp_partial_shape scalar(const shape_call *call) {
-  return of_rank(0);
-}
-
-static dp_partial_shape same(const shape_call *call) {
-  return input(call, 0);
-}
-
-static dp_partial_shape of_value(const shape_call *call) {
-  return input(call, 1);
-}
-
-static dp_partial_shape of_tensor(const shape_call *call) {
-  const dp_shape *shape = &dp_node_attr(call->operation->node, "value")->tensor->shape;
-  dp_partial_shape partial = {.rank = shape->rank};
-  memcpy(partial.dims, shape->dims, sizeof(*shape->dims) * (size_t)shape->rank);
-  return partial;
-}
-
-static dp_partial_shape of_attr(const shape_call *call) {
-  const dp_attr *attr = dp_node_attr(call->operation->node, "shape");
-  return attr && attr->kind == DP_ATTR_SHAPE ? *attr->shape : unknown();
-}
-
-/* What a variable holds, when the variable itself is at hand. */
-static dp_partial_shape of_variable(const shape_call *call) {
-  shape_call handle = {.operation = source(call, 0).oper};
-  return dp_node_is(handle.operation->node, "VarHandleOp") ? of_attr(&handle) : unknown();
-}
-
-static dp_partial_shape broadcast(const shape_call *call) {
-  dp_partial_shape a = input(call, 0), b = input(call, 1);
-  if (a.rank < 0 || b.rank < 0)
-    return unknown();
-  dp_partial_shape result = of_rank(a.rank > b.rank ? a.rank : b.rank);
-  for (int32_t i = 1; i <= result.rank; i++) {
-    int64_t p = i <= a.rank ? a.dims[a.rank - i] : 1, q = i <= b.rank ? b.dims[b.rank - i] : 1;
-    result.dims[result.rank - i] = p == 1 ? q : q == 1 || p == q ? p : p < 0 ? q : q < 0 ? p : -1;
+dp_status *join_shapes(const dp_partial_shape *a, const dp_partial_shape *b,
+                       dp_partial_shape *shape_out) {
+  if (a->rank < 0 || b->rank < 0) {
+    *shape_out = dp_partial_shape_unknown();
+    return NULL;
   }
-  return result;
+  if (a->rank + b->rank > DP_MAX_RANK)
+    return DP_INVALID("Shapes of more than %d dimensions are not supported, but %s and %s are one",
+                      DP_MAX_RANK, dp_partial_shape_text(a), dp_partial_shape_text(b));
+  dp_partial_shape joined = *a;
+  for (int i = 0; i < b->rank; i++)
+    joined.dims[joined.rank++] = b->dims[i];
+  *shape_out = joined;
+  return NULL;
 }
 
-static dp_partial_shape mat_mul(const shape_call *call) {
-  dp_partial_shape a = input(call, 0), b = input(call, 1), result = of_rank(2);
-  if (a.rank == 2)
-    result.dims[0] = a.dims[flag(call, "transpose_a")];
-  if (b.rank == 2)
-    result.dims[1] = b.dims[!flag(call, "transpose_b")];
-  return result;
+int64_t product_or_unknown(int64_t a, int64_t b) {
+  int64_t product;
+  if (a == 0 || b == 0)
+    return 0;
+  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) ? -1 : product;
 }
 
-static dp_partial_shape reduction(const shape_call *call) {
-  dp_partial_shape from = input(call, 0), result = of_rank(0);
-  const dp_tensor *axes = constant(call, 1);
-  bool is_kept = flag(call, "keep_dims"), is_reduced[DP_MAX_RANK] = {false};
-  if (from.rank < 0 || (!axes && !is_kept))
-    return unknown();
-  if (!axes)
-    return of_rank(from.rank);
-  for (int64_t i = 0; i < dp_tensor_elements(axes); i++) {
-    int64_t axis = integer_at(axes, i) + (integer_at(axes, i) < 0 ? from.rank : 0);
-    if (axis < 0 || axis >= from.rank)
-      return unknown();
-    is_reduced[axis] = true;
+int64_t shape_elements(const dp_partial_shape *shape) {
+  int64_t count = 1;
+  if (!dp_partial_shape_is_known(shape))
+    return -1;
+  for (int i = 0; i < shape->rank; i++)
+    count = product_or_unknown(count, shape->dims[i]);
+  return count;
+}
+
+/* ---- Checks ---- */
+
+dp_status *expect_rank(dp_partial_shape *shape, int rank) {
+  if (shape->rank < 0)
+    *shape = shape_of_rank(rank);
+  if (shape->rank != rank)
+    return DP_INVALID("Shape must be rank %d but is rank %d", rank, shape->rank);
+  return NULL;
+}
+
+dp_status *expect_rank_at_least(const dp_partial_shape *shape, int rank) {
+  if (shape->rank >= 0 && shape->rank < rank)
+    return DP_INVALID("Shape must be at least rank %d but is rank %d", rank, shape->rank);
+  return NULL;
+}
+
+dp_status *input_of_rank(const shape_call *call, int index, int rank, dp_partial_shape *shape_out) {
+  *shape_out = input_shape(call, index);
+  return expect_rank(shape_out, rank);
+}
+
+dp_status *merge_dims(int64_t a, int64_t b, int64_t *dim_out) {
+  if (a >= 0 && b >= 0 && a != b)
+    return DP_INVALID("Dimensions must be equal, but are %lld and %lld", (long long)a,
+                      (long long)b);
+  *dim_out = a >= 0 ? a : b;
+  return NULL;
+}
+
+dp_status *merge_shapes(const dp_partial_shape *a, const dp_partial_shape *b,
+                        dp_partial_shape *shape_out) {
+  dp_partial_shape merged = a->rank < 0 ? *b : *a;
+  if (a->rank >= 0 && b->rank >= 0 && a->rank != b->rank)
+    return DP_INVALID("Shapes must be equal rank, but are %d and %d", a->rank, b->rank);
+  for (int i = 0; a->rank >= 0 && i < b->rank; i++) {
+    if (a->dims[i] >= 0 && b->dims[i] >= 0 && a->dims[i] != b->dims[i])
+      return DP_INVALID("Dimension %d in both shapes must be equal, but are %lld and %lld. Shapes "
+                        "are %s and %s.",
+                        i, (long long)a->dims[i], (long long)b->dims[i], dp_partial_shape_text(a),
+                        dp_partial_shape_text(b));
+    merged.dims[i] = a->dims[i] >= 0 ? a->dims[i] : b->dims[i];
   }
-  for (int32_t i = 0; i < from.rank; i++)
-    if (!is_reduced[i] || is_kept)
-      result.dims[result.rank++] = is_reduced[i] ? 1 : from.dims[i];
-  return result;
+  *shape_out = merged;
+  return NULL;
 }
 
-/* One size may be -1: what is left. */
-static dp_partial_shape reshape(const shape_call *call) {
-  const dp_tensor *sizes = constant(call, 1);
-  if (!sizes || sizes->shape.rank != 1 || dp_tensor_elements(sizes) > DP_MAX_RANK)
-    return unknown();
-  dp_partial_shape from = input(call, 0), result = of_rank((int32_t)dp_tensor_elements(sizes));
-  int64_t product = 1, total = from.rank < 0 ? -1 : 1;
-  int32_t open = -1;
-  for (int32_t i = 0; i < from.rank; i++)
-    total = total < 0 || from.dims[i] < 0 ? -1 : total * from.dims[i];
-  for (int32_t i = 0; i < result.rank; i++) {
-    result.dims[i] = integer_at(sizes, i);
-    if (result.dims[i] < 0)
-      open = i;
+/* An unknown size next to 1 stays unknown; next to more it must be that. */
+static int64_t broadcast_unknown(int64_t a, int64_t b) {
+  int64_t known = a >= 0 ? a : b;
+  return known > 1 ? known : -1;
+}
+
+dp_status *broadcast_shapes(const dp_partial_shape *a, const dp_partial_shape *b,
+                            dp_partial_shape *shape_out) {
+  *shape_out = dp_partial_shape_unknown();
+  if (a->rank < 0 || b->rank < 0)
+    return NULL;
+  dp_partial_shape result = shape_of_rank(a->rank > b->rank ? a->rank : b->rank);
+  for (int i = 1; i <= result.rank; i++) {
+    int64_t p = i <= a->rank ? a->dims[a->rank - i] : 1;
+    int64_t q = i <= b->rank ? b->dims[b->rank - i] : 1;
+    int64_t *dim = &result.dims[result.rank - i];
+    if (p < 0 || q < 0)
+      *dim = broadcast_unknown(p, q);
+    else if (p == 1 || q == 1)
+      *dim = p == 1 ? q : p;
     else
-      product *= result.dims[i];
+      DP_RETURN_IF_ERROR(merge_dims(p, q, dim));
   }
-  if (open >= 0 && total >= 0 && product > 0)
-    result.dims[open] = total / product;
-  return result;
+  *shape_out = result;
+  return NULL;
 }
 
-static dp_partial_shape shape_vector(const shape_call *call) {
-  dp_partial_shape result = of_rank(1);
-  result.dims[0] = input(call, 0).rank;
-  return result;
+dp_status *expect_axis(int64_t axis, int rank, int *axis_out) {
+  if (axis < -rank || axis >= rank)
+    return DP_INVALID("Shape must be at least rank %lld but is rank %d",
+                      (long long)(axis < 0 ? -axis : axis + 1), rank);
+  *axis_out = (int)(axis < 0 ? axis + rank : axis);
+  return NULL;
 }
 
-typedef struct shape_row {
-  const char *op;
-  shape_fn shape;
-} shape_row;
+/* ---- Rules that several families use ---- */
 
-static const shape_row rows[] = {
-    {"Abs", same},
-    {"Add", broadcast},
-    {"AddV2", broadcast},
-    {"All", reduction},
-    {"Any", reduction},
-    {"Assign", of_value},
-    {"BiasAdd", same},
-    {"Cast", same},
-    {"Const", of_tensor},
-    {"Cos", same},
-    {"Div", broadcast},
-    {"Elu", same},
-    {"Equal", broadcast},
-    {"Exp", same},
-    {"FloorDiv", broadcast},
-    {"Greater", broadcast},
-    {"Identity", same},
-    {"L2Loss", scalar},
-    {"LeakyRelu", same},
-    {"Less", broadcast},
-    {"Log", same},
-    {"LogSoftmax", same},
-    {"MatMul", mat_mul},
-    {"Max", reduction},
-    {"Maximum", broadcast},
-    {"Mean", reduction},
-    {"Min", reduction},
-    {"Minimum", broadcast},
-    {"Mul", broadcast},
-    {"Neg", same},
-    {"OnesLike", same},
-    {"Placeholder", of_attr},
-    {"Pow", broadcast},
-    {"Prod", reduction},
-    {"Rank", scalar},
-    {"ReadVariableOp", of_variable},
-    {"RealDiv", broadcast},
-    {"Relu", same},
-    {"Relu6", same},
-    {"Reshape", reshape},
-    {"Rsqrt", same},
-    {"Shape", shape_vector},
-    {"Sigmoid", same},
-    {"Sign", same},
-    {"Sin", same},
-    {"Size", scalar},
-    {"Softmax", same},
-    {"Softplus", same},
-    {"Sqrt", same},
-    {"Square", same},
-    {"SquaredDifference", broadcast},
-    {"StopGradient", same},
-    {"Sub", broadcast},
-    {"Sum", reduction},
-    {"Tanh", same},
-    {"VarHandleOp", scalar},
-    {"Variable", of_attr},
-    {"VariableV2", of_attr},
-    {"ZerosLike", same},
-};
+dp_status *rule_same(shape_call *call) {
+  call->outputs[0] = input_shape(call, 0);
+  return NULL;
+}
 
-static dp_partial_shape shape_at(TF_Output output, int depth) {
-  dp_partial_shape set =
-      output.oper->shapes ? output.oper->shapes[output.index] : dp_partial_shape_unknown();
-  dp_partial_shape merged = set;
-  const char *op = output.oper->node->op->name;
-  for (size_t i = 0; depth < MOST_STEPS && i < sizeof(rows) / sizeof(*rows); i++) {
-    if (strcmp(rows[i].op, op) != 0)
-      continue;
-    shape_call call = {output.oper, output.index, depth};
-    dp_partial_shape inferred = rows[i].shape(&call);
-    if (!dp_partial_shape_merge(&set, &inferred, &merged))
-      merged = set;
-    break;
+dp_status *rule_scalar(shape_call *call) {
+  for (int i = 0; i < call->node->output_count; i++)
+    call->outputs[i] = shape_of_rank(0);
+  return NULL;
+}
+
+dp_status *rule_merged(shape_call *call) {
+  dp_partial_shape merged = input_shape(call, 0);
+  for (int i = 1; i < call->node->input_count; i++) {
+    dp_partial_shape other = input_shape(call, i);
+    DP_RETURN_IF_ERROR(merge_shapes(&merged, &other, &merged));
   }
-  return merged;
+  call->outputs[0] = merged;
+  return NULL;
 }
 
-dp_partial_shape dp_client_shape(TF_Output output) {
-  return shape_at(output, 0);
+dp_status *merge_inputs(shape_call *call, dp_partial_shape *shape_out) {
+  int count = call->node->input_count;
+  dp_partial_shape merged = input_shape(call, count - 1);
+  for (int i = count - 2; i >= 0; i--) {
+    dp_partial_shape other = input_shape(call, i);
+    dp_status *status = merge_shapes(&other, &merged, &merged);
+    if (status)
+      return dp_status_append(status, "\n\tFrom merging shape %d with other shapes.", i);
+  }
+  *shape_out = merged;
+  return NULL;
+}
+
+dp_status *rule_all_merged(shape_call *call) {
+  return merge_inputs(call, &call->outputs[0]);
+}
+
+/* ---- The walk ---- */
+
+static const shape_row *find_row(const char *op) {
+  static const shape_row *const tables[] = {dp_shape_rows_math, dp_shape_rows_array,
+                                            dp_shape_rows_slice, dp_shape_rows_nn,
+                                            dp_shape_rows_flow};
+  for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
+    for (const shape_row *row = tables[i]; row->op; row++)
+      if (strcmp(row->op, op) == 0)
+        return row;
+  return NULL;
+}
+
+/* "... for '{{node sum}} = AddV2(a, b)' with input shapes: [2], [3]." */
+static dp_status *name_node(const shape_call *call, dp_status *status) {
+  dp_text names = {0}, shapes = {0};
+  for (int i = 0; i < call->node->input_count; i++) {
+    TF_Output source = shape_source(call, i);
+    dp_partial_shape shape = dp_client_shape(source);
+    dp_text_printf(&names, "%s%s", i ? ", " : "", source.oper->node->name);
+    if (source.index)
+      dp_text_printf(&names, ":%d", source.index);
+    dp_text_printf(&shapes, "%s%s", i ? ", " : "", dp_partial_shape_text(&shape));
+  }
+  status = dp_status_append(status, " for '{{node %s}} = %s(%s)' with input shapes: %s.",
+                            call->node->name, call->node->op->name, dp_text_string(&names),
+                            dp_text_string(&shapes));
+  dp_text_deinit(&names);
+  dp_text_deinit(&shapes);
+  return status;
+}
+
+static dp_status *infer(TF_Operation *operation) {
+  const dp_node *node = operation->node;
+  const shape_row *row = node->op->is_function ? NULL : find_row(node->op->name);
+  operation->shapes = DP_NEW_ARRAY(dp_partial_shape, node->output_count + 1);
+  for (int i = 0; i < node->output_count; i++)
+    operation->shapes[i] = dp_partial_shape_unknown();
+  if (!row)
+    return NULL;
+  shape_call call = {operation, node, operation->shapes};
+  dp_status *status = row->infer(&call);
+  return status ? name_node(&call, status) : NULL;
+}
+
+/* An input that has no shape yet, though it comes into the graph with this operation. A loop's back
+ * edge is none: nothing but Merge, whose rule expects it, reads one. */
+static TF_Operation *missing_input(const TF_Operation *operation) {
+  const dp_node *node = operation->node;
+  for (int i = 0; i < node->input_count && !dp_node_is_merge(node); i++) {
+    TF_Operation *source = operation->graph->operations[node->inputs[i].node];
+    if (!source->shapes)
+      return source;
+  }
+  return NULL;
+}
+
+/* Sources first, whatever the order of the numbers. */
+dp_status *dp_client_infer_shapes(TF_Graph *graph, int32_t first) {
+  DP_ARRAY(TF_Operation *) todo = {0};
+  dp_status *status = NULL;
+  for (int32_t i = first; i < graph->operation_count && !status; i++) {
+    if (graph->operations[i] && !graph->operations[i]->shapes)
+      DP_ARRAY_PUSH(&todo, graph->operations[i]);
+    while (todo.count && !status) {
+      TF_Operation *operation = todo.items[todo.count - 1];
+      TF_Operation *source = operation->shapes ? NULL : missing_input(operation);
+      if (source) {
+        DP_ARRAY_PUSH(&todo, source);
+        continue;
+      }
+      todo.count--;
+      status = operation->shapes ? NULL : infer(operation);
+    }
+  }
+  DP_ARRAY_FREE(&todo);
+  return status;
 }

@@ -79,7 +79,43 @@ static void test_set(void **state) {
   TF_DeleteGraph(graph);
 }
 
+/* What cannot be is refused where it is added, and leaves nothing behind. */
+static void test_refused(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Output a = shaped(graph, "a", DIMS(2, 3), 2), b = shaped(graph, "b", DIMS(2, 3), 2);
+  TF_OperationDescription *desc = TF_NewOperation(graph, "MatMul", "product");
+  TF_AddInput(desc, a);
+  TF_AddInput(desc, b);
+  assert_null(TF_FinishOperation(desc, status));
+  expect_error(status, TF_INVALID_ARGUMENT,
+               "Dimensions must be equal, but are 3 and 2 for '{{node product}} = MatMul");
+  assert_null(TF_GraphOperationByName(graph, "product"));
+  desc = TF_NewOperation(graph, "MatMul", "product");
+  TF_AddInput(desc, a);
+  TF_AddInput(desc, b);
+  TF_SetAttrBool(desc, "transpose_b", 1);
+  expect_shape(graph, finish(desc), 2, DIMS(2, 2));
+  TF_DeleteStatus(status);
+  TF_DeleteGraph(graph);
+}
+
+/* A value that is used twice at every step is looked at once. */
+static void test_many_paths(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Output x = shaped(graph, "x", DIMS(2, 3), 2);
+  for (int i = 0; i < 100; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "twice%d", i);
+    x = binary(graph, "AddV2", name, x, x);
+  }
+  expect_shape(graph, x, 2, DIMS(2, 3));
+  TF_DeleteGraph(graph);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_set)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_set),
+                                     cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_many_paths)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
