@@ -7,6 +7,7 @@
 #include <zlib.h>
 #include "base/memory.h"
 #include "kernels/codec_internal.h"
+#include "kernels/loops_png_internal.h"
 
 enum { GRAY = 0, RGB = 2, PALETTE = 3, GRAY_ALPHA = 4, RGB_ALPHA = 6 };
 #define MAX_SIDE ((int64_t)1 << 27)
@@ -185,44 +186,13 @@ static dp_status *unpack_bytes(unpacker *unpacker, uint8_t *to, size_t length) {
   return NULL;
 }
 
-static uint8_t paeth(int left, int above, int corner) {
-  int estimate = left + above - corner;
-  int to_left = abs(estimate - left), to_above = abs(estimate - above);
-  int to_corner = abs(estimate - corner);
-  return (uint8_t)(to_left <= to_above && to_left <= to_corner ? left
-                   : to_above <= to_corner                     ? above
-                                                               : corner);
-}
-
 /* Undoes the filter of a row in place; `above` is the row before, zeros for the first. */
 static dp_status *unfilter(int filter, uint8_t *row, const uint8_t *above, size_t length,
                            size_t step) {
-  switch (filter) {
-  case 0:
-    return NULL;
-  case 1:
-    for (size_t i = step; i < length; ++i)
-      row[i] = (uint8_t)(row[i] + row[i - step]);
-    return NULL;
-  case 2:
-    for (size_t i = 0; i < length; ++i)
-      row[i] = (uint8_t)(row[i] + above[i]);
-    return NULL;
-  case 3:
-    for (size_t i = 0; i < length && i < step; ++i)
-      row[i] = (uint8_t)(row[i] + above[i] / 2);
-    for (size_t i = step; i < length; ++i)
-      row[i] = (uint8_t)(row[i] + (row[i - step] + above[i]) / 2);
-    return NULL;
-  case 4:
-    for (size_t i = 0; i < length && i < step; ++i)
-      row[i] = (uint8_t)(row[i] + paeth(0, above[i], 0));
-    for (size_t i = step; i < length; ++i)
-      row[i] = (uint8_t)(row[i] + paeth(row[i - step], above[i], above[i - step]));
-    return NULL;
-  default:
+  if (filter >= DP_PNG_FILTERS)
     return broken("a filter that is not known");
-  }
+  dp_png_table()->unfilter[filter](row, above, length, step);
+  return NULL;
 }
 
 /* ---- Converting ---- */
@@ -383,26 +353,6 @@ static void add_chunk(dp_text *out, const char *name, const void *data, size_t l
                              (uInt)(out->length - start)));
 }
 
-/* A row filtered in one way; the result's sum of distances from zero decides which way is best. */
-static uint64_t filter_row(int filter, const uint8_t *row, const uint8_t *above, size_t length,
-                           size_t step, uint8_t *to) {
-  uint64_t sum = 0;
-  to[0] = (uint8_t)filter;
-  for (size_t i = 0; i < length; ++i) {
-    int left = i >= step ? row[i - step] : 0, up = above[i];
-    int corner = i >= step ? above[i - step] : 0;
-    int guess = filter == 0   ? 0
-                : filter == 1 ? left
-                : filter == 2 ? up
-                : filter == 3 ? (left + up) / 2
-                              : paeth(left, up, corner);
-    uint8_t value = (uint8_t)(row[i] - guess);
-    to[i + 1] = value;
-    sum += value < 128 ? value : 256u - value;
-  }
-  return sum;
-}
-
 typedef struct writer {
   z_stream stream;
   uint8_t block[8192]; /* an IDAT chunk, as libpng cuts them */
@@ -465,6 +415,7 @@ static void write_rows(writer *writer, const uint8_t *pixels, int64_t width, int
   size_t length = (size_t)width * step;
   uint8_t *row = scratch, *above = row + length, *best = above + length, *other = best + length + 1;
   memset(above, 0, length);
+  const dp_png_loops *loops = dp_png_table();
   for (int64_t y = 0; y < height; ++y) {
     memcpy(row, pixels + (size_t)y * length, length);
     if (bits == 16)
@@ -473,13 +424,16 @@ static void write_rows(writer *writer, const uint8_t *pixels, int64_t width, int
         row[i] = row[i + 1];
         row[i + 1] = low;
       }
-    uint64_t least = filter_row(0, row, above, length, step, best);
+    /* The least sum of distances decides. */
+    uint64_t least = loops->filter[0](row, above, length, step, best + 1);
+    best[0] = 0;
     for (int filter = 1; filter <= 4; ++filter) {
       if ((height == 1 && filter >= 2) || (width == 1 && filter != 2))
         continue;
-      uint64_t sum = filter_row(filter, row, above, length, step, other);
+      uint64_t sum = loops->filter[filter](row, above, length, step, other + 1);
       if (sum < least) {
         least = sum;
+        other[0] = (uint8_t)filter;
         uint8_t *kept = best;
         best = other;
         other = kept;

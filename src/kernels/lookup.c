@@ -20,10 +20,14 @@ static const char *element(const dp_tensor *tensor, int64_t index) {
   return (const char *)tensor->data + (size_t)index * dp_dtype_size(tensor->dtype);
 }
 
-static uint64_t hash_key(dp_dtype dtype, const void *key) {
-  if (dtype == DP_STRING)
-    return dp_hash_bytes(dp_tstring_data(key), dp_tstring_size(key));
-  return dp_hash_bytes(key, dp_dtype_size(dtype));
+/* What makes a key. */
+static inline dp_view key_bytes(const dp_lookup *table, const void *key) {
+  return table->key_dtype == DP_STRING ? dp_tstring_view(key)
+                                       : (dp_view){key, dp_dtype_size(table->key_dtype)};
+}
+
+static uint64_t hash_key(dp_view key) {
+  return dp_hash_bytes(key.data, key.length);
 }
 
 /* ---- The map ---- */
@@ -85,13 +89,16 @@ static dp_status *map_reserve(dp_lookup *table, int64_t count) {
 }
 
 /* The slot that holds the key, or the free one where it would be. */
-static uint64_t map_slot(const dp_lookup *table, const void *key, uint64_t hash) {
+static uint64_t map_slot(const dp_lookup *table, dp_view key, uint64_t hash) {
   const dp_lookup_map *map = &table->map;
   uint64_t slot = hash & map->slot_mask;
-  for (uint32_t entry; (entry = map->slots[slot]) != 0; slot = (slot + 1) & map->slot_mask)
-    if (map->hashes[entry - 1] == hash &&
-        dp_lookup_same(table->key_dtype, key, element(&map->keys, entry - 1), 1))
+  for (uint32_t entry; (entry = map->slots[slot]) != 0; slot = (slot + 1) & map->slot_mask) {
+    if (map->hashes[entry - 1] != hash)
+      continue;
+    dp_view stored = key_bytes(table, element(&map->keys, entry - 1));
+    if (stored.length == key.length && memcmp(stored.data, key.data, key.length) == 0)
       break;
+  }
   return slot;
 }
 
@@ -99,8 +106,8 @@ static uint64_t map_slot(const dp_lookup *table, const void *key, uint64_t hash)
 static int64_t map_find(const dp_lookup *table, const void *key) {
   if (table->map.count == 0)
     return -1;
-  uint64_t slot = map_slot(table, key, hash_key(table->key_dtype, key));
-  return (int64_t)table->map.slots[slot] - 1;
+  dp_view bytes = key_bytes(table, key);
+  return (int64_t)table->map.slots[map_slot(table, bytes, hash_key(bytes))] - 1;
 }
 
 static void copy_value(const dp_lookup *table, void *to, const void *from) {
@@ -114,7 +121,8 @@ static char *value_at(const dp_lookup *table, int64_t entry) {
 static dp_status *map_put(dp_lookup *table, const void *key, const void *value) {
   DP_RETURN_IF_ERROR(map_reserve(table, table->map.count + 1));
   dp_lookup_map *map = &table->map;
-  uint64_t hash = hash_key(table->key_dtype, key), slot = map_slot(table, key, hash);
+  dp_view bytes = key_bytes(table, key);
+  uint64_t hash = hash_key(bytes), slot = map_slot(table, bytes, hash);
   int64_t entry = (int64_t)map->slots[slot] - 1;
   if (entry < 0) {
     entry = map->count++;
@@ -153,13 +161,15 @@ static void map_remove(dp_lookup *table, const void *key) {
   dp_lookup_map *map = &table->map;
   if (map->count == 0)
     return;
-  uint64_t slot = map_slot(table, key, hash_key(table->key_dtype, key));
+  dp_view bytes = key_bytes(table, key);
+  uint64_t slot = map_slot(table, bytes, hash_key(bytes));
   if (!map->slots[slot])
     return;
   int64_t entry = map->slots[slot] - 1, last = map->count - 1;
   free_slot(map, slot);
   if (entry != last) {
-    uint64_t moved = map_slot(table, element(&map->keys, last), map->hashes[last]);
+    dp_view last_key = key_bytes(table, element(&map->keys, last));
+    uint64_t moved = map_slot(table, last_key, map->hashes[last]);
     map->slots[moved] = (uint32_t)entry + 1;
     map->hashes[entry] = map->hashes[last];
     swap_elements(table->key_dtype, (char *)element(&map->keys, entry),
@@ -263,6 +273,7 @@ static void find_in_map(const dp_lookup *table, const dp_tensor *keys, int64_t c
                         const dp_tensor *defaults, bool has_default_each, dp_tensor *values) {
   enum { BATCH = 32 };
   uint64_t hashes[BATCH];
+  dp_view bytes[BATCH];
   int64_t size = table->value_shape.elements;
   const dp_lookup_map *map = &table->map;
   bool is_long =
@@ -270,13 +281,14 @@ static void find_in_map(const dp_lookup *table, const dp_tensor *keys, int64_t c
   for (int64_t begin = 0; begin < count; begin += BATCH) {
     int64_t end = count - begin < BATCH ? count : begin + BATCH;
     for (int64_t i = begin; i < end && map->count > 0; ++i) {
-      hashes[i - begin] = hash_key(table->key_dtype, element(keys, i));
+      bytes[i - begin] = key_bytes(table, element(keys, i));
+      hashes[i - begin] = hash_key(bytes[i - begin]);
       __builtin_prefetch(&map->slots[hashes[i - begin] & map->slot_mask]);
     }
     for (int64_t i = begin; i < end; ++i) {
       int64_t entry = -1;
       if (map->count > 0)
-        entry = (int64_t)map->slots[map_slot(table, element(keys, i), hashes[i - begin])] - 1;
+        entry = (int64_t)map->slots[map_slot(table, bytes[i - begin], hashes[i - begin])] - 1;
       const void *value =
           entry >= 0 ? value_at(table, entry) : element(defaults, has_default_each ? i * size : 0);
       if (is_long)

@@ -11,6 +11,7 @@
 typedef struct as_string_state {
   char format[48]; /* of one number; floats are printed as double, integers as long long */
   dp_dtype dtype;
+  bool is_plain_integer; /* digits and perhaps a minus are all there is */
 } as_string_state;
 
 static bool is_float(dp_dtype dtype) {
@@ -74,6 +75,8 @@ static dp_status *as_string_create(const dp_kernel_setup *setup, void *memory) {
     snprintf(precision, sizeof(precision), ".%d", (int)attrs.precision);
   snprintf(state->format, sizeof(state->format), "%%%.*s%s%s%s", (int)attrs.fill.length,
            attrs.fill.data, width, precision, conversion(&attrs, state->dtype));
+  state->is_plain_integer =
+      dp_dtype_is_integer(state->dtype) && attrs.width < 0 && attrs.fill.length == 0;
   return NULL;
 }
 
@@ -118,10 +121,38 @@ static void print_element(const as_string_state *state, const dp_tensor *input, 
 }
 #pragma GCC diagnostic pop
 
+#define MOST_DIGITS 20
+
+/* Writes the digits of element `index` to the end of the buffer; gives where they begin. */
+static char *write_integer(const dp_tensor *input, int64_t index, char *end, bool is_unsigned) {
+  int64_t value = dp_tensor_int_at(input, index);
+  bool is_negative = value < 0 && !is_unsigned;
+  uint64_t left = is_negative ? 0 - (uint64_t)value : (uint64_t)value;
+  do
+    *--end = (char)('0' + left % 10);
+  while ((left /= 10) != 0);
+  if (is_negative)
+    *--end = '-';
+  return end;
+}
+
+static dp_status *integers_to_strings(const dp_tensor *input, dp_tensor *output) {
+  bool is_unsigned = input->dtype == DP_UINT64;
+  char digits[MOST_DIGITS + 1], *end = digits + sizeof digits;
+  for (int64_t i = 0; i < input->shape.elements; ++i) {
+    const char *begin = write_integer(input, i, end, is_unsigned);
+    DP_RETURN_IF_ERROR(
+        dp_tstring_assign(&dp_tensor_strings(output)[i], begin, (size_t)(end - begin)));
+  }
+  return NULL;
+}
+
 static dp_status *as_string_compute(dp_op_context *context, void *memory) {
   const dp_tensor *input = dp_op_input(context, 0);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
+  if (((const as_string_state *)memory)->is_plain_integer)
+    return integers_to_strings(input, output);
   dp_text text = {0};
   dp_status *status = NULL;
   for (int64_t i = 0; i < input->shape.elements && !status; ++i) {

@@ -16,17 +16,29 @@ static void add_piece(pieces *out, const char *begin, const char *end) {
 }
 
 /* ---- Version 1: any of several delimiters ---- */
-static void split_by_set(dp_view text, dp_view delimiters, bool skips_empty, pieces *out) {
+typedef struct delimiter_set {
+  bool is_empty; /* every byte is a piece */
+  bool has[256];
+} delimiter_set;
+
+static void read_delimiters(dp_view delimiters, delimiter_set *set_out) {
+  *set_out = (delimiter_set){.is_empty = delimiters.length == 0};
+  for (size_t i = 0; i < delimiters.length; ++i)
+    set_out->has[(uint8_t)delimiters.data[i]] = true;
+}
+
+static void split_by_set(dp_view text, const delimiter_set *delimiters, bool skips_empty,
+                         pieces *out) {
   const char *end = text.data + text.length, *start = text.data;
   if (text.length == 0)
     return;
   for (const char *at = text.data; at <= end; ++at) {
-    if (delimiters.length == 0) {
+    if (delimiters->is_empty) {
       if (at < end)
         add_piece(out, at, at + 1);
       continue;
     }
-    if (at < end && !memchr(delimiters.data, *at, delimiters.length))
+    if (at < end && !delimiters->has[(uint8_t)*at])
       continue;
     if (!skips_empty || at > start)
       add_piece(out, start, at);
@@ -124,12 +136,14 @@ static dp_status *split_compute(dp_op_context *context, void *memory) {
                       state->is_first_version ? "delimiter" : "sep",
                       dp_shape_text(&delimiter->shape));
   dp_view separator = dp_string_at(delimiter, 0);
+  delimiter_set delimiters;
+  read_delimiters(separator, &delimiters);
   int64_t rows = input->shape.elements;
   pieces found = {.counts = DP_NEW_ARRAY(int64_t, (size_t)rows + 1)};
   for (int64_t i = 0; i < rows; ++i) {
     size_t before = found.views.count;
     if (state->is_first_version)
-      split_by_set(dp_string_at(input, i), separator, state->skips_empty, &found);
+      split_by_set(dp_string_at(input, i), &delimiters, state->skips_empty, &found);
     else
       split_by(dp_string_at(input, i), separator, state->most, &found);
     found.counts[i] = (int64_t)(found.views.count - before);

@@ -177,7 +177,51 @@ static bool is_finite_pixel(const dp_tensor *images, int64_t first, int channels
   return true;
 }
 
-/* Scales an image to bytes: [0, largest] to [0, 255], or around 128 when there are negatives. */
+/* How values become bytes: [0, largest] to [0, 255], or around 128 when there are negatives. */
+typedef struct byte_scale {
+  double scale, offset;
+} byte_scale;
+
+static byte_scale scale_of(dp_dtype dtype, float least, float most) {
+  float largest = fabsf(least) > fabsf(most) ? fabsf(least) : fabsf(most);
+  bool is_signed = least < 0;
+  float range = is_signed ? largest : most;
+  return (byte_scale){in_type(dtype, range < 1e-6f ? 0.0f : (is_signed ? 127.0f : 255.0f) / range),
+                      is_signed ? 128.0 : 0.0};
+}
+
+static bool are_finite(const float *values, int count) {
+  float sum = 0;
+  for (int i = 0; i < count; ++i)
+    sum += values[i] * 0; /* a NaN if one is not */
+  return sum == 0;
+}
+
+/* The same as below, for what nearly all images are made of. */
+static void normalize_floats(const float *from, int64_t pixels, int channels,
+                             const uint8_t *bad_color, uint8_t *to) {
+  float least = INFINITY, most = -INFINITY;
+  for (int64_t i = 0; i < pixels; ++i) {
+    const float *pixel = from + i * channels;
+    for (int j = 0; are_finite(pixel, channels) && j < channels; ++j) {
+      least = pixel[j] < least ? pixel[j] : least;
+      most = pixel[j] > most ? pixel[j] : most;
+    }
+  }
+  byte_scale wide = scale_of(DP_FLOAT, least, most);
+  float scale = (float)wide.scale, offset = (float)wide.offset;
+  for (int64_t i = 0; i < pixels; ++i, from += channels, to += channels) {
+    if (!are_finite(from, channels)) {
+      memcpy(to, bad_color, (size_t)channels);
+      continue;
+    }
+    for (int j = 0; j < channels; ++j) {
+      float moved = from[j] * scale + offset;
+      to[j] = (uint8_t)(int)(moved < 0 ? 0 : moved > 255 ? 255 : moved);
+    }
+  }
+}
+
 static void normalize(const dp_tensor *images, int64_t first, int64_t pixels, int channels,
                       const uint8_t *bad_color, uint8_t *to) {
   float least = INFINITY, most = -INFINITY;
@@ -190,12 +234,7 @@ static void normalize(const dp_tensor *images, int64_t first, int64_t pixels, in
       most = value > most ? value : most;
     }
   }
-  float largest = fabsf(least) > fabsf(most) ? fabsf(least) : fabsf(most);
-  bool is_signed = least < 0;
-  float range = is_signed ? largest : most;
-  double scale =
-      in_type(images->dtype, range < 1e-6f ? 0.0f : (is_signed ? 127.0f : 255.0f) / range);
-  double offset = is_signed ? 128.0 : 0.0;
+  byte_scale scale = scale_of(images->dtype, least, most);
   for (int64_t i = 0; i < pixels; ++i) {
     int64_t at = first + i * channels;
     bool is_fine = is_finite_pixel(images, at, channels);
@@ -204,8 +243,8 @@ static void normalize(const dp_tensor *images, int64_t first, int64_t pixels, in
         to[i * channels + j] = bad_color[j];
         continue;
       }
-      double scaled = in_type(images->dtype, value_at(images, at + j) * scale);
-      double moved = in_type(images->dtype, scaled + offset);
+      double scaled = in_type(images->dtype, value_at(images, at + j) * scale.scale);
+      double moved = in_type(images->dtype, scaled + scale.offset);
       to[i * channels + j] = (uint8_t)(int)(moved < 0 ? 0 : moved > 255 ? 255 : moved);
     }
   }
@@ -265,6 +304,9 @@ dp_status *dp_summary_add_images(dp_summary *summary, dp_view tag, const dp_tens
     const uint8_t *from = bytes;
     if (images->dtype == DP_UINT8)
       from = (const uint8_t *)images->data + i * size;
+    else if (images->dtype == DP_FLOAT)
+      normalize_floats((const float *)images->data + i * size, pixels, channels, bad_color->data,
+                       bytes);
     else
       normalize(images, i * size, pixels, channels, bad_color->data, bytes);
     Tensorflow__Summary__Value *value = add_numbered(summary, tag, "image", most, i);

@@ -25,14 +25,12 @@ static const char *const enum_names[NAMED_TYPES] = {[0] = "DT_INVALID",
 #undef NAME_ROW
 };
 
-static const uint8_t sizes[NAMED_TYPES] = {
+const uint8_t dp_dtype_sizes[DP_DTYPE_END] = {
 #define SIZE_ROW(name, number, text, size) [number] = size,
     DP_DTYPE_TABLE(SIZE_ROW)
 #undef SIZE_ROW
 };
 
-#define OWNING_TYPES                                                                               \
-  (DP_DTYPE_BIT(DP_STRING) | DP_DTYPE_BIT(DP_RESOURCE) | DP_DTYPE_BIT(DP_VARIANT))
 #define FLOATING_TYPES                                                                             \
   (DP_DTYPE_BIT(DP_HALF) | DP_DTYPE_BIT(DP_BFLOAT16) | DP_DTYPE_BIT(DP_FLOAT) |                    \
    DP_DTYPE_BIT(DP_DOUBLE) | DP_DTYPE_BIT(DP_FLOAT8_E5M2) | DP_DTYPE_BIT(DP_FLOAT8_E4M3FN) |       \
@@ -98,14 +96,6 @@ int dp_dtype_parse(dp_view text) {
   bool is_reference = text.length > 0 && (drop_suffix(&text, "_ref") || drop_suffix(&text, "_REF"));
   int number = parse_base(text);
   return number != DP_INVALID_DTYPE && is_reference ? number + DP_REF_OFFSET : number;
-}
-
-size_t dp_dtype_size(dp_dtype dtype) {
-  return (unsigned)dtype < DP_DTYPE_END ? sizes[dtype] : 0;
-}
-
-bool dp_dtype_is_plain(dp_dtype dtype) {
-  return dp_dtype_is_valid((int)dtype) && !is_in(dtype, OWNING_TYPES);
 }
 
 bool dp_dtype_is_floating(dp_dtype dtype) {

@@ -72,9 +72,16 @@ const char *dp_dtype_name(int number);
  * reference number. */
 int dp_dtype_parse(dp_view text);
 /* Bytes an element takes in memory; 0 for invalid numbers. */
-size_t dp_dtype_size(dp_dtype dtype);
+extern const uint8_t dp_dtype_sizes[DP_DTYPE_END];
+static inline size_t dp_dtype_size(dp_dtype dtype) {
+  return (unsigned)dtype < DP_DTYPE_END ? dp_dtype_sizes[dtype] : 0;
+}
 /* False for strings, resources and variants, whose elements own something. */
-bool dp_dtype_is_plain(dp_dtype dtype);
+static inline bool dp_dtype_is_plain(dp_dtype dtype) {
+  const dp_dtype_set owning =
+      DP_DTYPE_BIT(DP_STRING) | DP_DTYPE_BIT(DP_RESOURCE) | DP_DTYPE_BIT(DP_VARIANT);
+  return (unsigned)dtype - 1 < DP_DTYPE_END - 1 && !(owning >> dtype & 1);
+}
 bool dp_dtype_is_floating(dp_dtype dtype); /* half, bfloat16, float, double, float8 */
 bool dp_dtype_is_integer(dp_dtype dtype);  /* signed and unsigned, not quantized */
 bool dp_dtype_is_complex(dp_dtype dtype);

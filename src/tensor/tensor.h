@@ -130,9 +130,34 @@ typedef union dp_tstring {
   uint64_t raw[3];
 } dp_tstring;
 
-size_t dp_tstring_size(const dp_tstring *string);
-const char *dp_tstring_data(const dp_tstring *string);
-dp_view dp_tstring_view(const dp_tstring *string);
+typedef enum dp_tstring_type {
+  DP_TSTRING_SMALL,
+  DP_TSTRING_LARGE,
+  DP_TSTRING_OFFSET,
+  DP_TSTRING_VIEW,
+} dp_tstring_type;
+static inline dp_tstring_type dp_tstring_type_of(const dp_tstring *string) {
+  return (dp_tstring_type)(string->small.size_and_type & 3);
+}
+static inline dp_view dp_tstring_view(const dp_tstring *string) {
+  switch (dp_tstring_type_of(string)) {
+  case DP_TSTRING_SMALL:
+    return (dp_view){string->small.data, string->small.size_and_type >> 2};
+  case DP_TSTRING_LARGE:
+    return (dp_view){string->large.data, string->large.size_and_type >> 2};
+  case DP_TSTRING_OFFSET:
+    return (dp_view){(const char *)string + string->offset.offset,
+                     string->offset.size_and_type >> 2};
+  default:
+    return (dp_view){string->view.data, string->view.size_and_type >> 2};
+  }
+}
+static inline size_t dp_tstring_size(const dp_tstring *string) {
+  return dp_tstring_view(string).length;
+}
+static inline const char *dp_tstring_data(const dp_tstring *string) {
+  return dp_tstring_view(string).data;
+}
 /* The string must be initialized (zeroed memory is an empty string). Replaces the contents.
  * RESOURCE_EXHAUSTED when there is no memory. */
 DP_MUST_USE dp_status *dp_tstring_assign(dp_tstring *string, const void *data, size_t length);

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include "base/memory.h"
 
-enum string_type { SMALL = 0, LARGE = 1, OFFSET = 2, VIEW = 3 };
-
-#define TYPE_MASK 3
 #define SMALL_CAPACITY 22
 /* Sizes are shifted by two bits; this leaves room for rounding too. */
 #define SIZE_LIMIT ((size_t)1 << 60)
@@ -25,40 +22,8 @@ _Static_assert(offsetof(dp_tstring, view.data) == 8, "TF_TString_View.ptr");
 _Static_assert(offsetof(dp_tstring, offset.offset) == 4, "TF_TString_Offset.offset");
 _Static_assert(offsetof(dp_tstring, offset.count) == 8, "TF_TString_Offset.count");
 
-static enum string_type type_of(const dp_tstring *string) {
-  return (enum string_type)(string->small.size_and_type & TYPE_MASK);
-}
-
-size_t dp_tstring_size(const dp_tstring *string) {
-  switch (type_of(string)) {
-  case SMALL:
-    return string->small.size_and_type >> 2;
-  case OFFSET:
-    return string->offset.size_and_type >> 2;
-  default:
-    return string->large.size_and_type >> 2;
-  }
-}
-
-const char *dp_tstring_data(const dp_tstring *string) {
-  switch (type_of(string)) {
-  case SMALL:
-    return string->small.data;
-  case LARGE:
-    return string->large.data;
-  case OFFSET:
-    return (const char *)string + string->offset.offset;
-  default:
-    return string->view.data;
-  }
-}
-
-dp_view dp_tstring_view(const dp_tstring *string) {
-  return (dp_view){dp_tstring_data(string), dp_tstring_size(string)};
-}
-
 void dp_tstring_deinit(dp_tstring *string) {
-  if (type_of(string) == LARGE)
+  if (dp_tstring_type_of(string) == DP_TSTRING_LARGE)
     free(string->large.data);
   memset(string, 0, sizeof *string);
 }
@@ -74,20 +39,20 @@ static dp_status *make_large(size_t length, dp_tstring *string_out) {
   if (!data)
     return dp_status_create(DP_RESOURCE_EXHAUSTED, "No memory for a string of %zu bytes", length);
   data[length] = '\0';
-  string_out->large.size_and_type = (uint64_t)length << 2 | LARGE;
+  string_out->large.size_and_type = (uint64_t)length << 2 | DP_TSTRING_LARGE;
   string_out->large.capacity = capacity;
   string_out->large.data = data;
   return NULL;
 }
 
 static void make_small(size_t length, dp_tstring *string_out) {
-  string_out->small.size_and_type = (uint8_t)(length << 2 | SMALL);
+  string_out->small.size_and_type = (uint8_t)(length << 2 | DP_TSTRING_SMALL);
   string_out->small.data[length] = '\0';
 }
 
 static bool fits_in_place(const dp_tstring *string, size_t length) {
-  return type_of(string) == LARGE && length > SMALL_CAPACITY && length <= string->large.capacity &&
-         length >= string->large.capacity / 2;
+  return dp_tstring_type_of(string) == DP_TSTRING_LARGE && length > SMALL_CAPACITY &&
+         length <= string->large.capacity && length >= string->large.capacity / 2;
 }
 
 /* A fresh string first, then the old one goes: `data` may point into it. */
@@ -100,7 +65,7 @@ dp_status *dp_tstring_assign(dp_tstring *string, const void *data, size_t length
   } else if (fits_in_place(string, length)) {
     memmove(string->large.data, data, length);
     string->large.data[length] = '\0';
-    string->large.size_and_type = (uint64_t)length << 2 | LARGE;
+    string->large.size_and_type = (uint64_t)length << 2 | DP_TSTRING_LARGE;
     return NULL;
   } else {
     DP_RETURN_IF_ERROR(make_large(length, &fresh));
@@ -121,7 +86,7 @@ dp_status *dp_tstring_resize(dp_tstring *string, size_t length, char **data_out)
       memcpy(fresh.small.data, old.data, kept);
   } else if (fits_in_place(string, length)) {
     string->large.data[length] = '\0';
-    string->large.size_and_type = (uint64_t)length << 2 | LARGE;
+    string->large.size_and_type = (uint64_t)length << 2 | DP_TSTRING_LARGE;
     *data_out = string->large.data;
     return NULL;
   } else {
@@ -137,6 +102,6 @@ dp_status *dp_tstring_resize(dp_tstring *string, size_t length, char **data_out)
 
 void dp_tstring_assign_view(dp_tstring *string, const void *data, size_t length) {
   dp_tstring_deinit(string);
-  string->view.size_and_type = (uint64_t)length << 2 | VIEW;
+  string->view.size_and_type = (uint64_t)length << 2 | DP_TSTRING_VIEW;
   string->view.data = data;
 }

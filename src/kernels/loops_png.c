@@ -1,0 +1,126 @@
+/* The filters of PNG's rows; compiled once for each instruction set. */
+#include "kernels/loops_png_internal.h"
+
+#include <stdlib.h>
+
+/* Without branches: the choice is different at every byte. */
+static inline uint8_t paeth(int16_t left, int16_t above, int16_t corner) {
+  int16_t across = (int16_t)(above - corner), down = (int16_t)(left - corner);
+  int16_t both = (int16_t)(across + down);
+  int16_t to_left = (int16_t)(across < 0 ? -across : across);
+  int16_t to_above = (int16_t)(down < 0 ? -down : down);
+  int16_t to_corner = (int16_t)(both < 0 ? -both : both);
+  int16_t near = to_above <= to_corner ? above : corner;
+  return (uint8_t)(to_left <= to_above && to_left <= to_corner ? left : near);
+}
+
+static inline uint8_t guess_none(uint8_t left, uint8_t above, uint8_t corner) {
+  return 0;
+}
+static inline uint8_t guess_left(uint8_t left, uint8_t above, uint8_t corner) {
+  return left;
+}
+static inline uint8_t guess_above(uint8_t left, uint8_t above, uint8_t corner) {
+  return above;
+}
+static inline uint8_t guess_mean(uint8_t left, uint8_t above, uint8_t corner) {
+  return (uint8_t)((left + above) / 2);
+}
+static inline uint8_t guess_paeth(uint8_t left, uint8_t above, uint8_t corner) {
+  return paeth(left, above, corner);
+}
+
+static inline uint32_t distance(uint8_t value) {
+  return value < 128 ? value : (uint8_t)-value;
+}
+
+/* Sums of at most this many distances fit 32 bits. */
+#define BLOCK ((size_t)1 << 20)
+
+#define DEFINE_FILTER(name)                                                                        \
+  static uint64_t filter_##name(const uint8_t *row, const uint8_t *above, size_t length,           \
+                                size_t step, uint8_t *to) {                                        \
+    uint64_t sum = 0;                                                                              \
+    size_t i = 0;                                                                                  \
+    for (; i < length && i < step; ++i) {                                                          \
+      to[i] = (uint8_t)(row[i] - guess_##name(0, above[i], 0));                                    \
+      sum += distance(to[i]);                                                                      \
+    }                                                                                              \
+    while (i < length) {                                                                           \
+      size_t end = length - i < BLOCK ? length : i + BLOCK;                                        \
+      uint32_t part = 0;                                                                           \
+      DP_INDEPENDENT                                                                               \
+      for (size_t k = i; k < end; ++k) {                                                           \
+        uint8_t guess = guess_##name(row[k - step], above[k], above[k - step]);                    \
+        uint8_t value = (uint8_t)(row[k] - guess);                                                 \
+        to[k] = value;                                                                             \
+        part += distance(value);                                                                   \
+      }                                                                                            \
+      sum += part;                                                                                 \
+      i = end;                                                                                     \
+    }                                                                                              \
+    return sum;                                                                                    \
+  }
+DEFINE_FILTER(none)
+DEFINE_FILTER(left)
+DEFINE_FILTER(above)
+DEFINE_FILTER(mean)
+DEFINE_FILTER(paeth)
+
+static void unfilter_none(uint8_t *row, const uint8_t *above, size_t length, size_t step) {}
+
+static void unfilter_above(uint8_t *row, const uint8_t *above, size_t length, size_t step) {
+  DP_INDEPENDENT
+  for (size_t i = 0; i < length; ++i)
+    row[i] = (uint8_t)(row[i] + above[i]);
+}
+
+/* The other guesses need the byte to the left, which was made just now: with a step that the
+ * compiler knows it stays in a register. */
+#define DEFINE_UNFILTER_STEP(name, step)                                                           \
+  static void unfilter_##name##_##step(uint8_t *row, const uint8_t *above, size_t length) {        \
+    uint8_t left[step] = {0}, corner[step] = {0};                                                  \
+    for (size_t i = 0; i + step <= length; i += step)                                              \
+      for (size_t k = 0; k < step; ++k) {                                                          \
+        uint8_t up = above[i + k];                                                                 \
+        left[k] = (uint8_t)(row[i + k] + guess_##name(left[k], up, corner[k]));                    \
+        row[i + k] = left[k];                                                                      \
+        corner[k] = up;                                                                            \
+      }                                                                                            \
+  }
+#define DEFINE_UNFILTER(name)                                                                      \
+  DEFINE_UNFILTER_STEP(name, 1)                                                                    \
+  DEFINE_UNFILTER_STEP(name, 2)                                                                    \
+  DEFINE_UNFILTER_STEP(name, 3)                                                                    \
+  DEFINE_UNFILTER_STEP(name, 4)                                                                    \
+  DEFINE_UNFILTER_STEP(name, 6)                                                                    \
+  DEFINE_UNFILTER_STEP(name, 8)                                                                    \
+  static void unfilter_##name(uint8_t *row, const uint8_t *above, size_t length, size_t step) {    \
+    switch (step) {                                                                                \
+    case 1:                                                                                        \
+      unfilter_##name##_1(row, above, length);                                                     \
+      break;                                                                                       \
+    case 2:                                                                                        \
+      unfilter_##name##_2(row, above, length);                                                     \
+      break;                                                                                       \
+    case 3:                                                                                        \
+      unfilter_##name##_3(row, above, length);                                                     \
+      break;                                                                                       \
+    case 4:                                                                                        \
+      unfilter_##name##_4(row, above, length);                                                     \
+      break;                                                                                       \
+    case 6:                                                                                        \
+      unfilter_##name##_6(row, above, length);                                                     \
+      break;                                                                                       \
+    default:                                                                                       \
+      unfilter_##name##_8(row, above, length);                                                     \
+    }                                                                                              \
+  }
+DEFINE_UNFILTER(left)
+DEFINE_UNFILTER(mean)
+DEFINE_UNFILTER(paeth)
+
+const dp_png_loops DP_ISA_SYMBOL(dp_png_table) = {
+    .filter = {filter_none, filter_left, filter_above, filter_mean, filter_paeth},
+    .unfilter = {unfilter_none, unfilter_left, unfilter_above, unfilter_mean, unfilter_paeth},
+};

@@ -1,0 +1,25 @@
+/* The filters of PNG's rows, which replace bytes by their distance from a guess; one table for each
+ * instruction set. A row's neighbour to the left is `step` bytes before; `above` is the row before
+ * it, zeros for the first. */
+#ifndef DP_KERNELS_LOOPS_PNG_INTERNAL_H
+#define DP_KERNELS_LOOPS_PNG_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "kernels/isa/isa_internal.h"
+
+#define DP_PNG_FILTERS 5 /* none, left, above, mean of both, Paeth's */
+
+/* Filters a row; gives the sum of the distances, up or down. */
+typedef uint64_t (*dp_png_filter_fn)(const uint8_t *row, const uint8_t *above, size_t length,
+                                     size_t step, uint8_t *to);
+/* The way back, in place. */
+typedef void (*dp_png_unfilter_fn)(uint8_t *row, const uint8_t *above, size_t length, size_t step);
+
+typedef struct dp_png_loops {
+  dp_png_filter_fn filter[DP_PNG_FILTERS];
+  dp_png_unfilter_fn unfilter[DP_PNG_FILTERS];
+} dp_png_loops;
+DP_ISA_TABLE(dp_png_loops, dp_png_table)
+
+#endif
