@@ -468,6 +468,36 @@ TF_CAPI_EXPORT extern int64_t TF_DeviceListMemoryBytes(const TF_DeviceList *list
 TF_CAPI_EXPORT extern uint64_t TF_DeviceListIncarnation(const TF_DeviceList *list, int index,
                                                         TF_Status *status);
 
+/* ---- The session API of before there were graphs ----
+ * A session with a graph of its own. Outputs are named "operation:index". See the functions above
+ * whose names have Session in them. */
+typedef struct TF_DeprecatedSession TF_DeprecatedSession;
+
+TF_CAPI_EXPORT extern TF_DeprecatedSession *
+TF_NewDeprecatedSession(const TF_SessionOptions *options, TF_Status *status);
+TF_CAPI_EXPORT extern void TF_CloseDeprecatedSession(TF_DeprecatedSession *session,
+                                                     TF_Status *status);
+TF_CAPI_EXPORT extern void TF_DeleteDeprecatedSession(TF_DeprecatedSession *session,
+                                                      TF_Status *status);
+TF_CAPI_EXPORT extern TF_DeviceList *TF_DeprecatedSessionListDevices(TF_DeprecatedSession *session,
+                                                                     TF_Status *status);
+/* Adds the nodes of a serialized GraphDef. */
+TF_CAPI_EXPORT extern void TF_ExtendGraph(TF_DeprecatedSession *session, const void *proto,
+                                          size_t proto_len, TF_Status *status);
+TF_CAPI_EXPORT extern void TF_Run(TF_DeprecatedSession *session, const TF_Buffer *run_options,
+                                  const char **input_names, TF_Tensor **inputs, int ninputs,
+                                  const char **output_names, TF_Tensor **outputs, int noutputs,
+                                  const char **target_oper_names, int ntargets,
+                                  TF_Buffer *run_metadata, TF_Status *status);
+TF_CAPI_EXPORT extern void TF_PRunSetup(TF_DeprecatedSession *session, const char **input_names,
+                                        int ninputs, const char **output_names, int noutputs,
+                                        const char **target_oper_names, int ntargets,
+                                        const char **handle, TF_Status *status);
+TF_CAPI_EXPORT extern void TF_PRun(TF_DeprecatedSession *session, const char *handle,
+                                   const char **input_names, TF_Tensor **inputs, int ninputs,
+                                   const char **output_names, TF_Tensor **outputs, int noutputs,
+                                   const char **target_oper_names, int ntargets, TF_Status *status);
+
 /* ---- Ops ---- */
 typedef struct TF_Library TF_Library;
 
@@ -477,6 +507,9 @@ TF_CAPI_EXPORT extern TF_Buffer TF_GetOpList(TF_Library *lib_handle);
 TF_CAPI_EXPORT extern void TF_DeleteLibraryHandle(TF_Library *lib_handle);
 /* A serialized OpList of everything that graphs may hold. */
 TF_CAPI_EXPORT extern TF_Buffer *TF_GetAllOpList(void);
+/* A serialized KernelList of what this process can run, of all ops or of one. */
+TF_CAPI_EXPORT extern TF_Buffer *TF_GetAllRegisteredKernels(TF_Status *status);
+TF_CAPI_EXPORT extern TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Status *status);
 
 /* ---- Servers ----
  * One task of a cluster in this process. It answers from TF_ServerStart to TF_ServerStop. */

@@ -65,7 +65,7 @@ def test_their_saved_model(tmp_path):
     assert numbers(run(program("run_model"), "load", tmp_path / "model")) == [12, 16, 22]
 
 
-@pytest.mark.parametrize("name,count", [("function", 5), ("shape", 4)])
+@pytest.mark.parametrize("name,count", [("function", 5), ("shape", 4), ("deprecated", 3)])
 def test_one_program_two_libraries(tmp_path, name, count):
     test = program(name)
     assert run(test).count("  OK ]") == count
