@@ -62,7 +62,7 @@ def server():
 
 @pytest.fixture(scope="session")
 def genuine():
-    return tf1.train.Server.create_local_server()
+    return tf1.train.Server({"local": ["localhost:0"]}, job_name="local", task_index=0)
 
 
 @pytest.fixture(params=["tensorflow", "downpour"])
