@@ -15,20 +15,6 @@
 #include "base/thread.h"
 #include "rpc/network.h"
 
-/* gRPC and what it stands on synchronize in ways that ThreadSanitizer does not see; what they do
- * among themselves is not ours to check. */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define DP_UNDER_TSAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(DP_UNDER_TSAN)
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) {
-  return "ignore_noninstrumented_modules=1";
-}
-#endif
-
 static void write_log(gpr_log_func_args *line) {
   DP_LOG(RPC, DEBUG, "grpc %s:%d: %s", line->file, line->line, line->message);
 }
