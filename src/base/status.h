@@ -52,6 +52,9 @@ DP_MUST_USE dp_status *dp_status_retain(const dp_status *status);
 void dp_status_release(dp_status *status);
 
 /* DP_OK and "" for NULL. The message lives as long as the status. */
+/* "<context>; <what the system says of the number>", with the code that TensorFlow gives it. */
+DP_MUST_USE dp_status *dp_status_from_errno(int number, const char *context);
+
 dp_code dp_status_code(const dp_status *status);
 const char *dp_status_message(const dp_status *status);
 

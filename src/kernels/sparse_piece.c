@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/sparse_internal.h"
 
 void dp_sparse_piece_deinit(dp_sparse_piece *piece) {
   dp_tensor_deinit(&piece->indices);
@@ -10,30 +11,14 @@ void dp_sparse_piece_deinit(dp_sparse_piece *piece) {
 }
 
 dp_status *dp_sparse_piece_read(dp_op_context *context, dp_sparse_piece *piece_out) {
-  const dp_tensor *indices = dp_op_input(context, 0), *values = dp_op_input(context, 1);
-  const dp_tensor *shape = dp_op_input(context, 2);
+  dp_sparse sparse;
   dp_shape dense;
-  if (indices->shape.rank != 2)
-    return DP_INVALID("Input indices should be a matrix but received shape %s",
-                      dp_shape_text(&indices->shape));
-  if (values->shape.rank != 1)
-    return DP_INVALID("Input values should be a vector but received shape %s",
-                      dp_shape_text(&values->shape));
-  if (shape->shape.rank != 1)
-    return DP_INVALID("Input shape should be a vector but received shape %s",
-                      dp_shape_text(&shape->shape));
-  if (indices->shape.dims[0] != values->shape.dims[0])
-    return DP_INVALID("Number of values must match first dimension of indices. Got %lld values, "
-                      "indices shape: %s",
-                      (long long)values->shape.dims[0], dp_shape_text(&indices->shape));
-  if (indices->shape.dims[1] != shape->shape.elements)
-    return DP_INVALID("Number of dimensions must match second dimension of indices. Got %lld "
-                      "dimensions, indices shape: %s",
-                      (long long)shape->shape.elements, dp_shape_text(&indices->shape));
-  if (shape->shape.elements == 0)
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  if (sparse.rank == 0)
     return DP_INVALID("The shape argument requires at least one element.");
-  DP_RETURN_IF_ERROR(dp_shape_make(shape->shape.elements, shape->data, &dense));
-  *piece_out = (dp_sparse_piece){dp_tensor_copy(indices), dp_tensor_copy(values), dense};
+  DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&sparse, &dense));
+  *piece_out = (dp_sparse_piece){dp_tensor_copy(dp_op_input(context, 0)),
+                                 dp_tensor_copy(sparse.values), dense};
   return NULL;
 }
 

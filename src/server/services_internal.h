@@ -12,6 +12,22 @@
 #include "rpc/server.h"
 #include "worker/worker.h"
 
+/* A call under way. */
+typedef struct dp_service_call {
+  void *room; /* the dp_master or dp_worker that is asked */
+  dp_rpc_call *rpc;
+  int method;
+  bool errors_in_body; /* the caller wants errors inside a response */
+} dp_service_call;
+
+/* NULL when no method has the call's path. */
+dp_service_call *dp_service_call_create(void *room, dp_rpc_call *rpc, int method_count,
+                                        const char *(*path_of)(int method));
+/* Answers and destroys the call; consumes `status` and the body. */
+void dp_service_call_answer(dp_service_call *call, dp_status *status, dp_rope *body);
+/* As above, with a control message; `arg` is the call. */
+void dp_service_control_done(void *arg, dp_status *status, const void *response);
+
 /* False when the path belongs to another service. */
 bool dp_master_service_handle(dp_master *master, dp_pool *blocking, dp_rpc_call *call);
 bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call *call);

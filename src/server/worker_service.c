@@ -3,50 +3,26 @@
 #include "server/services_internal.h"
 #include "wire/control.h"
 
-typedef struct service_call {
-  dp_worker *worker;
-  dp_rpc_call *rpc;
-  dp_worker_method method;
-  bool errors_in_body;
-} service_call;
-
-/* Consumes `status` and the body. */
-static void answer(service_call *call, dp_status *status, dp_rope *body) {
-  if (status)
-    dp_rpc_call_fail(call->rpc, status);
-  else
-    dp_rpc_call_reply(call->rpc, body);
-  dp_rope_deinit(body);
-  dp_free(call);
-}
-
 /* ---- Control calls ---- */
 
-static void control_done(void *arg, dp_status *status, const void *response) {
-  dp_rope body = {0};
-  if (!status)
-    status = dp_wire_pack(response, &body);
-  answer(arg, status, &body);
-}
-
 static void handle_control(void *arg) {
-  service_call *call = arg;
+  dp_service_call *call = arg;
   dp_arena *arena = dp_arena_create();
   void *request = NULL;
   dp_status *status = dp_wire_unpack(dp_worker_request_type(call->method),
                                      dp_rpc_call_request(call->rpc), arena, &request);
   if (status)
-    control_done(call, status, NULL);
+    dp_service_control_done(call, status, NULL);
   else
-    dp_worker_call(call->worker, call->method, request, dp_rpc_call_cancel(call->rpc), control_done,
-                   call);
+    dp_worker_call(call->room, call->method, request, dp_rpc_call_cancel(call->rpc),
+                   dp_service_control_done, call);
   dp_arena_destroy(arena);
 }
 
 /* ---- RunGraph ---- */
 
 static void run_done(void *arg, dp_status *status, dp_run_graph_response *response) {
-  service_call *call = arg;
+  dp_service_call *call = arg;
   dp_rope body = {0};
   dp_run_graph_response failure = {0};
   if (status && call->errors_in_body) {
@@ -58,10 +34,10 @@ static void run_done(void *arg, dp_status *status, dp_run_graph_response *respon
   } else if (!status) {
     status = dp_run_graph_response_encode(response, &body);
   }
-  answer(call, status, &body);
+  dp_service_call_answer(call, status, &body);
 }
 
-static void handle_run_graph(service_call *call) {
+static void handle_run_graph(dp_service_call *call) {
   dp_arena *arena = dp_arena_create();
   dp_run_graph_request request = {0};
   dp_status *status = dp_run_graph_request_decode(dp_rpc_call_request(call->rpc), arena, &request);
@@ -69,7 +45,7 @@ static void handle_run_graph(service_call *call) {
     run_done(call, status, NULL);
   } else {
     call->errors_in_body = request.store_errors_in_response_body;
-    dp_worker_run_graph(call->worker, &request, dp_rpc_call_cancel(call->rpc), run_done, call);
+    dp_worker_run_graph(call->room, &request, dp_rpc_call_cancel(call->rpc), run_done, call);
   }
   dp_run_graph_request_deinit(&request);
   dp_arena_destroy(arena);
@@ -81,10 +57,10 @@ static void receive_done(void *arg, dp_status *status, dp_recv_tensor_response *
   dp_rope body = {0};
   if (!status)
     status = dp_recv_tensor_response_encode(response, &body);
-  answer(arg, status, &body);
+  dp_service_call_answer(arg, status, &body);
 }
 
-static void handle_receive(service_call *call) {
+static void handle_receive(dp_service_call *call) {
   dp_arena *arena = dp_arena_create();
   dp_recv_tensor_request request = {0};
   dp_status *status =
@@ -92,27 +68,26 @@ static void handle_receive(service_call *call) {
   if (status)
     receive_done(call, status, NULL);
   else
-    dp_worker_receive_tensor(call->worker, &request, dp_rpc_call_cancel(call->rpc), receive_done,
+    dp_worker_receive_tensor(call->room, &request, dp_rpc_call_cancel(call->rpc), receive_done,
                              call);
   dp_arena_destroy(arena);
 }
 
 /* ---- Routing ---- */
 
+static const char *path_of(int method) {
+  return dp_worker_method_path(method);
+}
+
 bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call *rpc) {
-  const char *path = dp_rpc_call_path(rpc);
-  int method = 0;
-  while (method < DP_WORKER_METHOD_COUNT && strcmp(dp_worker_method_path(method), path) != 0)
-    method++;
-  if (method == DP_WORKER_METHOD_COUNT)
+  dp_service_call *call = dp_service_call_create(worker, rpc, DP_WORKER_METHOD_COUNT, path_of);
+  if (!call)
     return false;
-  service_call *call = DP_NEW(service_call);
-  *call = (service_call){.worker = worker, .rpc = rpc, .method = method};
-  if (method == DP_WORKER_RUN_GRAPH)
+  if (call->method == DP_WORKER_RUN_GRAPH)
     handle_run_graph(call);
-  else if (method == DP_WORKER_RECV_TENSOR)
+  else if (call->method == DP_WORKER_RECV_TENSOR)
     handle_receive(call);
-  else if (method == DP_WORKER_CLEANUP_GRAPH)
+  else if (call->method == DP_WORKER_CLEANUP_GRAPH)
     handle_control(call); /* short, and one for every step */
   else
     dp_pool_run(blocking, handle_control, call);

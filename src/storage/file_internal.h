@@ -8,8 +8,6 @@ extern const dp_file_system_ops dp_posix_file_system;
 
 /* The table for a path's scheme, after the check of the roots. */
 DP_MUST_USE dp_status *dp_file_system_of(const char *path, const dp_file_system_ops **ops_out);
-/* An error from errno in TensorFlow's form. */
-DP_MUST_USE dp_status *dp_status_from_errno(int number, const char *path);
 /* Plain path of a plain or file:// path. */
 const char *dp_posix_path(const char *path);
 

@@ -50,6 +50,17 @@ def wait_until(condition, what, seconds=60):
     raise AssertionError(f"not within {seconds * SLOWNESS} s: {what}")
 
 
+def stand_still(pid):
+    """Stops a process. The signal acts when one of its threads gets to run: until then the others
+    go on, so this waits for the last of them."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def are_stopped():
+        stats = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+        return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+    wait_until(are_stopped, f"process {pid} stands still", 20)
+
+
 def command(*arguments):
     return subprocess.run([str(BUILD / "downpour"), *arguments], capture_output=True, text=True,
                           timeout=60 * SLOWNESS)
@@ -164,7 +175,7 @@ class Task:
     @contextlib.contextmanager
     def stopped(self):
         """Stands still meanwhile: connected, and silent."""
-        self.process.send_signal(signal.SIGSTOP)
+        stand_still(self.pid)
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
 
-from clusters import Genuine, Task, free_ports, tf, tf1, wait_until
+from clusters import Genuine, Task, free_ports, stand_still, tf, tf1, wait_until
 
 TASKS = ["master", "worker", "ps"]
 VICTIMS = TASKS + ["client"]
@@ -91,7 +91,11 @@ class Round:
         try:
             wait_until(lambda: self.tasks[held].log().count(says) > before,
                        f"{held} is in the phase {phase}", 30)
-            os.kill(client.pid if victim == "client" else self.tasks[victim].pid, sign)
+            pid = client.pid if victim == "client" else self.tasks[victim].pid
+            if sign == signal.SIGSTOP:
+                stand_still(pid)
+            else:
+                os.kill(pid, sign)
             if victim == "client":
                 return self.lose_client(client, hold, sign)
             hold.unlink()
