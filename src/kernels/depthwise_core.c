@@ -55,13 +55,14 @@ static void fill_rows(void *arg, int64_t begin, int64_t end) {
     char *to =
         work->to +
         (image * work->to_strides[0] + z * work->to_strides[1] + y * work->to_strides[2]) * size;
-    for (int64_t x = 0; x < work->counts[2]; ++x) {
-      work->fns->pixel(from, work->offsets, work->taps, work->filter, work->channels,
-                       block ? block : to);
-      if (block)
-        sum_neighbours(work, block, to);
-      from += work->from_strides[3] * size;
-      to += work->to_strides[3] * size;
+    dp_conv_pixel_row pixels = {work->offsets,         work->taps,
+                                work->channels,        block ? 1 : work->counts[2],
+                                work->from_strides[3], work->to_strides[3]};
+    if (!block)
+      work->fns->pixels(&pixels, from, work->filter, to);
+    for (int64_t x = 0; block && x < work->counts[2]; ++x) {
+      work->fns->pixels(&pixels, from + x * work->from_strides[3] * size, work->filter, block);
+      sum_neighbours(work, block, to + x * work->to_strides[3] * size);
     }
   }
   dp_free(block);
@@ -207,18 +208,27 @@ typedef struct filter_gradient {
   char *result;
   const int64_t *taps, *runs;
   int64_t run_count, step, chunk;
+  int64_t piece, pieces; /* of channels */
 } filter_gradient;
 
+/* Tasks are pieces of the channels of groups of taps. */
 static void run_taps(void *arg, int64_t begin, int64_t end) {
   const filter_gradient *work = arg;
   int64_t channels = work->conv->out_channels, length = work->conv->dims[2].out;
+  int64_t size = (int64_t)work->size, taps = dp_conv_taps(work->conv);
   for (int64_t first = 0; first < work->run_count; first += work->chunk) {
     int64_t count = work->run_count - first < work->chunk ? work->run_count - first : work->chunk;
     dp_conv_runs runs = {work->runs + first, count, length, work->step};
-    const char *gradient = work->gradient + (size_t)(first * length * channels) * work->size;
-    for (int64_t tap = begin; tap < end; ++tap)
-      work->fns->products(work->from + (size_t)work->taps[tap] * work->size, &runs, gradient,
-                          channels, work->result + (size_t)(tap * channels) * work->size);
+    const char *gradient = work->gradient + first * length * channels * size;
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t tap = i / work->pieces * DP_CONV_PRODUCT_TAPS, o = i % work->pieces * work->piece;
+      int64_t width = channels - o < work->piece ? channels - o : work->piece;
+      int at_once =
+          taps - tap < DP_CONV_PRODUCT_TAPS ? (int)(taps - tap) : (int)DP_CONV_PRODUCT_TAPS;
+      work->fns->products(work->from + o * size, work->taps + tap, at_once, &runs,
+                          gradient + o * size, channels, width,
+                          work->result + (tap * channels + o) * size);
+    }
   }
 }
 
@@ -254,7 +264,11 @@ dp_status *dp_depthwise_filter_gradient(dp_op_context *context, const dp_conv *c
                           .step = d[2].stride * strides[3]};
   int64_t run_bytes = d[2].out * (work.step + conv->out_channels) * (int64_t)size;
   work.chunk = run_bytes > 0 && CHUNK_BYTES > run_bytes ? CHUNK_BYTES / run_bytes : 1;
-  dp_op_for(context, taps, dp_conv_pixels(conv) * conv->out_channels / 8 + 50, run_taps, &work);
+  work.piece = 2 * 64 / (int64_t)size; /* what fills the registers */
+  work.pieces = (conv->out_channels + work.piece - 1) / work.piece;
+  int64_t groups = (taps + DP_CONV_PRODUCT_TAPS - 1) / DP_CONV_PRODUCT_TAPS;
+  dp_op_for(context, groups * work.pieces, dp_conv_pixels(conv) * work.piece / 4 + 50, run_taps,
+            &work);
   dp_free(offsets);
   dp_frame_deinit(&frame);
   return NULL;

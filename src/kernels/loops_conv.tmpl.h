@@ -117,78 +117,137 @@ static void DP_PASTE(tile, SUFFIX)(const void *const *a_rows, int rows, const dp
     memcpy(c[i], edges[i], (size_t)width * sizeof(T));
 }
 
-/* `vectors` vectors of channels of one pixel. */
+/* `vectors` vectors of channels of `pixels` pixels: a tap's factors are read once for all. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(pixel_part, SUFFIX)(const int vectors, const T *a, const int64_t *offsets, int64_t taps,
-                             const T *filter, int64_t channels, T *to) {
-  VECTOR sum[4];
+DP_PASTE(pixels_part, SUFFIX)(const int pixels, const int vectors, const T *a, int64_t a_step,
+                              const int64_t *offsets, int64_t taps, const T *filter,
+                              int64_t channels, T *to, int64_t to_step) {
+  VECTOR sum[4][2];
   DP_UNROLL
+  for (int p = 0; p < pixels; ++p)
+    DP_UNROLL
   for (int v = 0; v < vectors; ++v)
-    sum[v] = (VECTOR){0};
+    sum[p][v] = (VECTOR){0};
   for (int64_t t = 0; t < taps; ++t) {
     const T *from = a + offsets[t], *factor = filter + t * channels;
+    VECTOR right[2];
     DP_UNROLL
     for (int v = 0; v < vectors; ++v)
-      sum[v] =
-          MADD(sum[v], *(const MEMORY *)(from + v * LANES), *(const MEMORY *)(factor + v * LANES));
+      right[v] = *(const MEMORY *)(factor + v * LANES);
+    DP_UNROLL
+    for (int p = 0; p < pixels; ++p)
+      DP_UNROLL
+    for (int v = 0; v < vectors; ++v)
+      sum[p][v] = MADD(sum[p][v], *(const MEMORY *)(from + p * a_step + v * LANES), right[v]);
   }
   DP_UNROLL
+  for (int p = 0; p < pixels; ++p)
+    DP_UNROLL
   for (int v = 0; v < vectors; ++v)
-    *(MEMORY *)(to + v * LANES) = sum[v];
-}
-
-static void DP_PASTE(pixel, SUFFIX)(const void *a_data, const int64_t *offsets, int64_t taps,
-                                    const void *filter_data, int64_t channels, void *to_data) {
-  const T *a = a_data, *filter = filter_data;
-  T *to = to_data;
-  int64_t o = 0;
-  for (; o + 4 * LANES <= channels; o += 4 * LANES)
-    DP_PASTE(pixel_part, SUFFIX)(4, a + o, offsets, taps, filter + o, channels, to + o);
-  for (; o + LANES <= channels; o += LANES)
-    DP_PASTE(pixel_part, SUFFIX)(1, a + o, offsets, taps, filter + o, channels, to + o);
-  for (; o < channels; ++o) {
-    T sum = 0;
-    for (int64_t t = 0; t < taps; ++t)
-      sum += a[offsets[t] + o] * filter[t * channels + o];
-    to[o] = sum;
-  }
+    *(MEMORY *)(to + p * to_step + v * LANES) = sum[p][v];
 }
 
 static inline __attribute__((always_inline)) void
-DP_PASTE(products_part, SUFFIX)(const int vectors, const T *a, const dp_conv_runs *runs, const T *b,
-                                int64_t channels, T *to) {
-  VECTOR sum[4];
-  DP_UNROLL
-  for (int v = 0; v < vectors; ++v)
-    sum[v] = *(const MEMORY *)(to + v * LANES);
-  for (int64_t r = 0; r < runs->count; ++r) {
-    const T *from = a + runs->offsets[r];
-    for (int64_t p = 0; p < runs->length; ++p, from += runs->step, b += channels)
-      DP_UNROLL
-    for (int v = 0; v < vectors; ++v)
-      sum[v] = MADD(sum[v], *(const MEMORY *)(from + v * LANES), *(const MEMORY *)(b + v * LANES));
-  }
-  DP_UNROLL
-  for (int v = 0; v < vectors; ++v)
-    *(MEMORY *)(to + v * LANES) = sum[v];
+DP_PASTE(pixels_of, SUFFIX)(const int vectors, const dp_conv_pixel_row *pixels, const T *a,
+                            const T *filter, T *to) {
+  int64_t p = 0, a_step = pixels->a_step, to_step = pixels->to_step;
+  for (; p + 4 <= pixels->count; p += 4)
+    DP_PASTE(pixels_part, SUFFIX)
+    (4, vectors, a + p * a_step, a_step, pixels->offsets, pixels->taps, filter, pixels->channels,
+     to + p * to_step, to_step);
+  for (; p < pixels->count; ++p)
+    DP_PASTE(pixels_part, SUFFIX)
+    (1, vectors, a + p * a_step, a_step, pixels->offsets, pixels->taps, filter, pixels->channels,
+     to + p * to_step, to_step);
 }
 
-static void DP_PASTE(products, SUFFIX)(const void *a_data, const dp_conv_runs *runs,
-                                       const void *b_data, int64_t channels, void *to_data) {
-  const T *a = a_data, *b = b_data;
+static void DP_PASTE(pixels, SUFFIX)(const dp_conv_pixel_row *pixels, const void *a_data,
+                                     const void *filter_data, void *to_data) {
+  const T *a = a_data, *filter = filter_data;
   T *to = to_data;
-  int64_t o = 0;
-  for (; o + 4 * LANES <= channels; o += 4 * LANES)
-    DP_PASTE(products_part, SUFFIX)(4, a + o, runs, b + o, channels, to + o);
+  int64_t o = 0, channels = pixels->channels;
+  for (; o + 2 * LANES <= channels; o += 2 * LANES)
+    DP_PASTE(pixels_of, SUFFIX)(2, pixels, a + o, filter + o, to + o);
   for (; o + LANES <= channels; o += LANES)
-    DP_PASTE(products_part, SUFFIX)(1, a + o, runs, b + o, channels, to + o);
+    DP_PASTE(pixels_of, SUFFIX)(1, pixels, a + o, filter + o, to + o);
   for (; o < channels; ++o) {
-    T sum = to[o];
-    for (int64_t r = 0; r < runs->count; ++r)
-      for (int64_t p = 0; p < runs->length; ++p)
-        sum += a[runs->offsets[r] + p * runs->step + o] * b[(r * runs->length + p) * channels + o];
-    to[o] = sum;
+    for (int64_t p = 0; p < pixels->count; ++p) {
+      T sum = 0;
+      for (int64_t t = 0; t < pixels->taps; ++t)
+        sum += a[pixels->offsets[t] + p * pixels->a_step + o] * filter[t * channels + o];
+      to[p * pixels->to_step + o] = sum;
+    }
   }
+}
+
+/* `vectors` vectors of channels of `taps` taps: b is read once for all. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(products_part, SUFFIX)(const int taps, const int vectors, const T *a,
+                                const int64_t *tap_offsets, const dp_conv_runs *runs, const T *b,
+                                int64_t channels, T *to) {
+  VECTOR sum[DP_CONV_PRODUCT_TAPS][2];
+  int64_t tap[DP_CONV_PRODUCT_TAPS];
+  DP_UNROLL
+  for (int t = 0; t < taps; ++t) {
+    tap[t] = tap_offsets[t];
+    DP_UNROLL
+    for (int v = 0; v < vectors; ++v)
+      sum[t][v] = *(const MEMORY *)(to + t * channels + v * LANES);
+  }
+  const int64_t step = runs->step;
+  for (int64_t r = 0; r < runs->count; ++r) {
+    const T *from = a + runs->offsets[r];
+    for (int64_t p = 0; p < runs->length; ++p, from += step, b += channels) {
+      VECTOR right[2];
+      DP_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        right[v] = *(const MEMORY *)(b + v * LANES);
+      DP_UNROLL
+      for (int t = 0; t < taps; ++t)
+        DP_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        sum[t][v] = MADD(sum[t][v], *(const MEMORY *)(from + tap[t] + v * LANES), right[v]);
+    }
+  }
+  DP_UNROLL
+  for (int t = 0; t < taps; ++t)
+    DP_UNROLL
+  for (int v = 0; v < vectors; ++v)
+    *(MEMORY *)(to + t * channels + v * LANES) = sum[t][v];
+}
+
+/* `taps` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(products_of, SUFFIX)(const int taps, const T *a, const int64_t *tap_offsets,
+                              const dp_conv_runs *runs, const T *b, int64_t channels, int64_t width,
+                              T *to) {
+  int64_t o = 0;
+  for (; o + 2 * LANES <= width; o += 2 * LANES)
+    DP_PASTE(products_part, SUFFIX)(taps, 2, a + o, tap_offsets, runs, b + o, channels, to + o);
+  for (; o + LANES <= width; o += LANES)
+    DP_PASTE(products_part, SUFFIX)(taps, 1, a + o, tap_offsets, runs, b + o, channels, to + o);
+  for (int64_t rest = o; rest < width; ++rest) {
+    for (int t = 0; t < taps; ++t) {
+      T sum = to[t * channels + rest];
+      for (int64_t r = 0; r < runs->count; ++r)
+        for (int64_t p = 0; p < runs->length; ++p)
+          sum += a[runs->offsets[r] + tap_offsets[t] + p * runs->step + rest] *
+                 b[(r * runs->length + p) * channels + rest];
+      to[t * channels + rest] = sum;
+    }
+  }
+}
+
+static void DP_PASTE(products, SUFFIX)(const void *a, const int64_t *tap_offsets, int taps,
+                                       const dp_conv_runs *runs, const void *b, int64_t channels,
+                                       int64_t width, void *to) {
+  if (taps == DP_CONV_PRODUCT_TAPS)
+    DP_PASTE(products_of, SUFFIX)
+    (DP_CONV_PRODUCT_TAPS, a, tap_offsets, runs, b, channels, width, to);
+  else
+    for (int t = 0; t < taps; ++t)
+      DP_PASTE(products_of, SUFFIX)
+      (1, a, tap_offsets + t, runs, b, channels, width, (T *)to + t * channels);
 }
 
 #undef VECTOR

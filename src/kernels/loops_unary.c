@@ -12,7 +12,7 @@
 
 /* ---- Reals ---- */
 static inline double fast_sigmoid(double x) {
-  double e = exp(-fabs(x));
+  double e = dp_exp_double(-fabs(x));
   return (x >= 0 ? 1 : e) / (1 + e);
 }
 
@@ -26,7 +26,7 @@ static inline double fast_sigmoid(double x) {
 #undef CALL
 #undef FAST
 
-#define fast_exp exp
+#define fast_exp dp_exp_double
 #define fast_expm1 expm1
 #define fast_log log
 #define fast_log1p log1p

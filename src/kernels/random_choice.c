@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/families_internal.h"
+#include "kernels/loops_unary_internal.h"
 #include "kernels/random_internal.h"
 
 static dp_status *choice_create(const dp_kernel_setup *setup, void *memory) {
@@ -20,19 +21,49 @@ typedef struct multinomial_work {
   const dp_tensor *logits;
   dp_tensor *output;
   int64_t classes, samples;
+  dp_unary_fn exponentials; /* of doubles */
 } multinomial_work;
+
+static void read_logits(const dp_tensor *logits, int64_t first, int64_t count, double *to) {
+  if (logits->dtype == DP_FLOAT) {
+    const float *from = (const float *)logits->data + first;
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = (double)from[i];
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = dp_random_parameter(logits, first + i);
+}
+
+static inline double larger_finite(double best, double value) {
+  double finite = value <= DBL_MAX ? value : -DBL_MAX;
+  return finite > best ? finite : best;
+}
+
+/* Four at a time, so that none waits for the one before. */
+static double largest_finite(const double *values, int64_t count) {
+  double a = -DBL_MAX, b = a, c = a, d = a;
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    a = larger_finite(a, values[i]);
+    b = larger_finite(b, values[i + 1]);
+    c = larger_finite(c, values[i + 2]);
+    d = larger_finite(d, values[i + 3]);
+  }
+  for (; i < count; ++i)
+    a = larger_finite(a, values[i]);
+  return fmax(fmax(a, b), fmax(c, d));
+}
 
 /* Sums of exp(logit - largest) over the finite logits so far; returns the total. */
 static double cumulate(const multinomial_work *work, int64_t row, double *sums) {
-  double largest = -DBL_MAX, total = 0;
+  read_logits(work->logits, row * work->classes, work->classes, sums);
+  double largest = largest_finite(sums, work->classes), total = 0;
+  for (int64_t i = 0; i < work->classes; ++i)
+    sums[i] = fabs(sums[i]) <= DBL_MAX ? sums[i] - largest : -INFINITY;
+  work->exponentials(sums, sums, work->classes);
   for (int64_t i = 0; i < work->classes; ++i) {
-    sums[i] = dp_random_parameter(work->logits, row * work->classes + i);
-    if (isfinite(sums[i]) && sums[i] > largest)
-      largest = sums[i];
-  }
-  for (int64_t i = 0; i < work->classes; ++i) {
-    if (isfinite(sums[i]))
-      total += exp(sums[i] - largest);
+    total += sums[i];
     sums[i] = total;
   }
   return total;
@@ -92,7 +123,8 @@ static dp_status *check_multinomial(const dp_tensor *logits, const dp_tensor *co
 
 static dp_status *multinomial_compute(dp_op_context *context, void *memory) {
   dp_random_source *source = memory;
-  multinomial_work work = {.logits = dp_op_input(context, 0)};
+  multinomial_work work = {.logits = dp_op_input(context, 0),
+                           .exponentials = dp_unary_table()->fn[DP_UNARY_exp][DP_DOUBLE]};
   const dp_tensor *count = dp_op_input(context, 1);
   DP_RETURN_IF_ERROR(dp_random_source_check(context, source));
   DP_RETURN_IF_ERROR(check_multinomial(work.logits, count));

@@ -58,6 +58,15 @@ static inline float dp_power_of_two(int32_t n) {
   return dp_bits_float((uint32_t)(n + 127) << 23);
 }
 
+/* 2^n for -1022 <= n <= 1023, n in two's complement. */
+static inline double dp_power_of_two_double(uint64_t n) {
+  union {
+    uint64_t bits;
+    double value;
+  } pun = {(n + 1023) << 52};
+  return pun.value;
+}
+
 /* x = n ln 2 + r with |r| <= ln 2 / 2: r, and n both ways. |x| < 2^20. */
 static inline float dp_reduce_exp(float x, float *n_out, int32_t *integer_out) {
   const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -325,6 +334,33 @@ static inline float dp_cos(float x) {
   int32_t quadrant;
   double r = dp_reduce_circle(x, &quadrant);
   return dp_quarter_turn(r, quadrant + 1);
+}
+
+/* ---- Doubles ---- */
+/* The series of e^r to r^13 for |r| <= ln 2 / 2: within 1.5 units in the last place. */
+static inline double dp_exp_double(double x) {
+  const double magic = 6755399441055744.0;  /* 1.5 * 2^52 */
+  double bounded = x < -746.0 ? -746.0 : x; /* both comparisons keep a NaN */
+  bounded = bounded > 710.0 ? 710.0 : bounded;
+  double shifted = dp_fma_double(bounded, 1.44269504088896340736, magic), n = shifted - magic;
+  double r = dp_fma_double(n, -6.93147180369123816490e-01, bounded); /* 33 bits: exact */
+  r = dp_fma_double(n, -1.90821492927058770002e-10, r);
+  double p = 1.60590438368216133e-10;
+  p = dp_fma_double(p, r, 2.08767569878681002e-09);
+  p = dp_fma_double(p, r, 2.50521083854417202e-08);
+  p = dp_fma_double(p, r, 2.75573192239858883e-07);
+  p = dp_fma_double(p, r, 2.75573192239858925e-06);
+  p = dp_fma_double(p, r, 2.48015873015873016e-05);
+  p = dp_fma_double(p, r, 1.98412698412698413e-04);
+  p = dp_fma_double(p, r, 1.38888888888888894e-03);
+  p = dp_fma_double(p, r, 8.33333333333333322e-03);
+  p = dp_fma_double(p, r, 4.16666666666666644e-02);
+  p = dp_fma_double(p, r, 1.66666666666666657e-01);
+  p = dp_fma_double(p, r, 5.00000000000000000e-01);
+  p = dp_fma_double(p * r, r, r) + 1.0;
+  /* In two steps, as for floats; the shift is of a positive number. */
+  uint64_t k = dp_double_bits(shifted) - 0x4338000000000000u, half = ((k + 2048) >> 1) - 1024;
+  return p * dp_power_of_two_double(half) * dp_power_of_two_double(k - half);
 }
 
 /* ---- Gamma, in double inside ---- */

@@ -79,6 +79,24 @@ static void test_accuracy(void **state) {
     check_function(&cases[i]);
 }
 
+static void test_exp_double(void **state) {
+  double worst = 0;
+  for (double x = -750; x < 715; x += 0.000731) {
+    long double want = expl((long double)x);
+    double got = dp_exp_double(x), rounded = (double)want;
+    if (isinf(rounded) || isinf(got)) {
+      assert_true(got == rounded);
+      continue;
+    }
+    double unit = nextafter(rounded, INFINITY) - rounded;
+    worst = fmax(worst, (double)fabsl((long double)got - want) / unit);
+  }
+  print_message("exp of doubles %.3f ulp\n", worst);
+  assert_true(worst <= 1.5);
+  assert_true(isnan(dp_exp_double(NAN)) && dp_exp_double(INFINITY) == INFINITY);
+  assert_true(dp_exp_double(-INFINITY) == 0 && dp_exp_double(0) == 1);
+}
+
 static void test_atan2(void **state) {
   const float parts[] = {0.0f, 1e-45f, 1e-40f, 1e-6f, 0.1f,  0.41421f, 0.41422f,
                          0.9f, 1.0f,   1.7f,   1e6f,  1e38f, INFINITY};
@@ -108,6 +126,7 @@ static void test_special_values(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accuracy),
+      cmocka_unit_test(test_exp_double),
       cmocka_unit_test(test_atan2),
       cmocka_unit_test(test_special_values),
   };
