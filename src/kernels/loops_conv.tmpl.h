@@ -153,12 +153,12 @@ DP_PASTE(pixels_of, SUFFIX)(const int vectors, const dp_conv_pixel_row *pixels, 
   int64_t p = 0, a_step = pixels->a_step, to_step = pixels->to_step;
   for (; p + 4 <= pixels->count; p += 4)
     DP_PASTE(pixels_part, SUFFIX)
-    (4, vectors, a + p * a_step, a_step, pixels->offsets, pixels->taps, filter, pixels->channels,
-     to + p * to_step, to_step);
+  (4, vectors, a + p * a_step, a_step, pixels->offsets, pixels->taps, filter, pixels->channels,
+   to + p * to_step, to_step);
   for (; p < pixels->count; ++p)
     DP_PASTE(pixels_part, SUFFIX)
-    (1, vectors, a + p * a_step, a_step, pixels->offsets, pixels->taps, filter, pixels->channels,
-     to + p * to_step, to_step);
+  (1, vectors, a + p * a_step, a_step, pixels->offsets, pixels->taps, filter, pixels->channels,
+   to + p * to_step, to_step);
 }
 
 static void DP_PASTE(pixels, SUFFIX)(const dp_conv_pixel_row *pixels, const void *a_data,
@@ -243,11 +243,9 @@ static void DP_PASTE(products, SUFFIX)(const void *a, const int64_t *tap_offsets
                                        int64_t width, void *to) {
   if (taps == DP_CONV_PRODUCT_TAPS)
     DP_PASTE(products_of, SUFFIX)
-    (DP_CONV_PRODUCT_TAPS, a, tap_offsets, runs, b, channels, width, to);
-  else
-    for (int t = 0; t < taps; ++t)
-      DP_PASTE(products_of, SUFFIX)
-      (1, a, tap_offsets + t, runs, b, channels, width, (T *)to + t * channels);
+  (DP_CONV_PRODUCT_TAPS, a, tap_offsets, runs, b, channels, width, to);
+  else for (int t = 0; t < taps; ++t) DP_PASTE(products_of, SUFFIX)(
+      1, a, tap_offsets + t, runs, b, channels, width, (T *)to + t * channels);
 }
 
 #undef VECTOR

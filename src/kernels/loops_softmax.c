@@ -6,7 +6,8 @@
 #include "kernels/loops_types_internal.h"
 #include "kernels/vector_math_internal.h"
 
-#define BLOCK 2048 /* elements that one pass of exponentials takes */
+#define BLOCK 2048   /* elements that one pass of exponentials takes */
+#define LONG_ROW 128 /* from here a row is worth passes of its own */
 
 #define T float
 #define SUFFIX float
@@ -18,10 +19,12 @@
 #undef LANES
 #undef FAST
 
+#define double_exp_below_zero dp_exp_double
+#define double_log log
 #define T double
 #define SUFFIX double
 #define LANES 8
-#define FAST(name) name
+#define FAST(name) double_##name
 #include "kernels/loops_softmax.tmpl.h"
 #undef T
 #undef SUFFIX

@@ -43,7 +43,7 @@ static inline void DP_PASTE(shift_row, SUFFIX)(const T *from, T *to, int64_t cla
 static inline void DP_PASTE(exponentials, SUFFIX)(const T *from, T *to, int64_t count) {
   DP_INDEPENDENT
   for (int64_t i = 0; i < count; ++i)
-    to[i] = FAST(exp)(from[i]);
+    to[i] = FAST(exp_below_zero)(from[i]);
 }
 
 static inline void DP_PASTE(scale, SUFFIX)(T *values, int64_t count, T factor) {
@@ -52,13 +52,50 @@ static inline void DP_PASTE(scale, SUFFIX)(T *values, int64_t count, T factor) {
     values[i] *= factor;
 }
 
+/* to = e^(from - shift), and the sum of that; from == to is fine. */
+static inline T DP_PASTE(exponential_row, SUFFIX)(const T *from, T *to, int64_t count, T shift) {
+  T lanes[LANES] = {0}, result = 0;
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    DP_INDEPENDENT
+    for (int lane = 0; lane < LANES; ++lane) {
+      T value = FAST(exp_below_zero)(from[i + lane] - shift);
+      to[i + lane] = value;
+      lanes[lane] += value;
+    }
+  }
+  for (int lane = 0; i > 0 && lane < LANES; ++lane)
+    result += lanes[lane];
+  for (; i < count; ++i) {
+    T value = FAST(exp_below_zero)(from[i] - shift);
+    to[i] = value;
+    result += value;
+  }
+  return result;
+}
+
+/* Only the sum, through a block on the stack. */
+static T DP_PASTE(exponential_total, SUFFIX)(const T *row, int64_t classes) {
+  T block[BLOCK], sum = 0;
+  for (int64_t i = 0; i < classes; i += BLOCK) {
+    int64_t count = classes - i < BLOCK ? classes - i : BLOCK;
+    sum += DP_PASTE(exponential_row, SUFFIX)(row + i, block, count, 0);
+  }
+  return sum;
+}
+
 static void DP_PASTE(softmax, SUFFIX)(const void *from_data, void *to_data, int64_t rows,
                                       int64_t classes) {
   const T *from = from_data;
   T *to = to_data;
+  for (int64_t r = 0; classes >= LONG_ROW && r < rows; ++r) {
+    const T *row = from + r * classes;
+    T sum = DP_PASTE(exponential_row, SUFFIX)(row, to + r * classes, classes,
+                                              DP_PASTE(largest, SUFFIX)(row, classes));
+    DP_PASTE(scale, SUFFIX)(to + r * classes, classes, 1 / sum);
+  }
   int64_t block = BLOCK / (classes > 0 ? classes : 1);
-  block = block < 1 ? 1 : block;
-  for (int64_t begin = 0; begin < rows; begin += block) {
+  for (int64_t begin = 0; classes < LONG_ROW && begin < rows; begin += block) {
     int64_t count = rows - begin < block ? rows - begin : block;
     T *first = to + begin * classes;
     for (int64_t r = 0; r < count; ++r)
@@ -71,29 +108,43 @@ static void DP_PASTE(softmax, SUFFIX)(const void *from_data, void *to_data, int6
   }
 }
 
-/* Sum of the exponentials of a row, through a block on the stack. */
-static T DP_PASTE(exponential_total, SUFFIX)(const T *row, int64_t classes) {
-  T block[BLOCK], sum = 0;
-  for (int64_t i = 0; i < classes; i += BLOCK) {
-    int64_t count = classes - i < BLOCK ? classes - i : BLOCK;
-    DP_PASTE(exponentials, SUFFIX)(row + i, block, count);
-    sum += DP_PASTE(total, SUFFIX)(block, count);
-  }
-  return sum;
+static inline void DP_PASTE(lower, SUFFIX)(T *values, int64_t count, T by) {
+  DP_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i)
+    values[i] -= by;
+}
+
+/* Rows that fit into a block together; 0 < classes < LONG_ROW. */
+static void DP_PASTE(log_softmax_short, SUFFIX)(const T *from, T *to, int64_t rows,
+                                                int64_t classes) {
+  T block[BLOCK], sums[BLOCK];
+  for (int64_t r = 0; r < rows; ++r)
+    DP_PASTE(shift_row, SUFFIX)(from + r * classes, to + r * classes, classes);
+  DP_PASTE(exponentials, SUFFIX)(to, block, rows * classes);
+  for (int64_t r = 0; r < rows; ++r)
+    sums[r] = DP_PASTE(total, SUFFIX)(block + r * classes, classes);
+  DP_INDEPENDENT
+  for (int64_t r = 0; r < rows; ++r)
+    sums[r] = FAST(log)(sums[r]);
+  for (int64_t r = 0; r < rows; ++r)
+    DP_PASTE(lower, SUFFIX)(to + r * classes, classes, sums[r]);
 }
 
 static void DP_PASTE(log_softmax, SUFFIX)(const void *from_data, void *to_data, int64_t rows,
                                           int64_t classes) {
   const T *from = from_data;
   T *to = to_data;
-  for (int64_t r = 0; r < rows; ++r) {
+  for (int64_t r = 0; classes >= LONG_ROW && r < rows; ++r) {
     T *row = to + r * classes;
     DP_PASTE(shift_row, SUFFIX)(from + r * classes, row, classes);
-    T shift = FAST(log)(DP_PASTE(exponential_total, SUFFIX)(row, classes));
-    DP_INDEPENDENT
-    for (int64_t i = 0; i < classes; ++i)
-      row[i] -= shift;
+    DP_PASTE(lower, SUFFIX)
+    (row, classes, FAST(log)(DP_PASTE(exponential_total, SUFFIX)(row, classes)));
   }
+  int64_t block = BLOCK / (classes > 0 ? classes : 1);
+  for (int64_t begin = 0; classes > 0 && classes < LONG_ROW && begin < rows; begin += block)
+    DP_PASTE(log_softmax_short, SUFFIX)
+  (from + begin * classes, to + begin * classes, rows - begin < block ? rows - begin : block,
+   classes);
 }
 
 static void DP_PASTE(cross_entropy, SUFFIX)(const dp_softmax_rows *logits,
@@ -118,11 +169,11 @@ static void DP_PASTE(cross_entropy, SUFFIX)(const dp_softmax_rows *logits,
     if (step == 1) {
       DP_INDEPENDENT
       for (int64_t i = 0; i < classes; ++i)
-        row[i] = FAST(exp)(row[i]) * factor - label[i];
+        row[i] = FAST(exp_below_zero)(row[i]) * factor - label[i];
     } else {
       DP_INDEPENDENT
       for (int64_t i = 0; i < classes; ++i)
-        row[i] = FAST(exp)(row[i]) * factor - label[0];
+        row[i] = FAST(exp_below_zero)(row[i]) * factor - label[0];
     }
     losses[r] = loss;
   }

@@ -99,6 +99,15 @@ static inline float dp_exp(float x) {
   return p * dp_power_of_two(half) * dp_power_of_two(k - half);
 }
 
+/* For x <= 0: what would be subnormal is 0. */
+static inline float dp_exp_below_zero(float x) {
+  float n;
+  int32_t k;
+  float r = dp_reduce_exp(x < -87.3f ? -87.3f : x, &n, &k);
+  float result = (1.0f + dp_expm1_reduced(r)) * dp_power_of_two(k);
+  return x < -87.3f ? 0.0f : result;
+}
+
 static inline float dp_expm1(float x) {
   float n;
   int32_t k;

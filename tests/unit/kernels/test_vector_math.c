@@ -41,6 +41,11 @@ static float digamma_any(float x) {
   return x > 0 && x < INFINITY ? dp_digamma_positive(x) : (float)dp_special_digamma((double)x);
 }
 
+/* Of arguments whose results are normal. */
+static float exp_below_zero_any(float x) {
+  return x <= 0 && x >= -87.3f ? dp_exp_below_zero(x) : (float)exp((double)x);
+}
+
 static void check_function(const function_case *entry) {
   double worst = 0;
   float worst_at = 0;
@@ -61,6 +66,7 @@ static void check_function(const function_case *entry) {
 static void test_accuracy(void **state) {
   const function_case cases[] = {
       {"exp", dp_exp, exp, 2, INFINITY},
+      {"exp < 0", exp_below_zero_any, exp, 2, INFINITY},
       {"expm1", dp_expm1, expm1, 2, INFINITY},
       {"log", dp_log, log, 2, INFINITY},
       {"log1p", dp_log1p, log1p, 2, INFINITY},
@@ -113,6 +119,7 @@ static void test_atan2(void **state) {
 static void test_special_values(void **state) {
   assert_true(isnan(dp_exp(NAN)) && isnan(dp_log(NAN)) && isnan(dp_tanh(NAN)));
   assert_true(isnan(dp_sigmoid(NAN)) && isnan(dp_erf(NAN)) && isnan(dp_log(-1.0f)));
+  assert_true(dp_exp_below_zero(-INFINITY) == 0 && isnan(dp_exp_below_zero(NAN)));
   assert_true(dp_exp(INFINITY) == INFINITY && dp_exp(-INFINITY) == 0);
   assert_true(dp_log(0.0f) == -INFINITY && dp_log1p(-1.0f) == -INFINITY);
   assert_true(signbit(dp_tanh(-0.0f)) && signbit(dp_expm1(-0.0f)) && signbit(dp_log1p(-0.0f)));
