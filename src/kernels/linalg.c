@@ -47,7 +47,7 @@ static void run_matrices(void *arg, int64_t begin, int64_t end) {
   batch_work *work = arg;
   const dp_linalg_batch *batch = work->batch;
   for (int64_t i = begin; i < end && !atomic_load(&work->status); ++i) {
-    const void *inputs[3] = {NULL};
+    const void *inputs[4] = {NULL};
     void *outputs[3] = {NULL};
     for (int k = 0; k < batch->input_count; ++k)
       inputs[k] = (const char *)batch->inputs[k] + (size_t)i * batch->input_bytes[k];
@@ -109,6 +109,17 @@ dp_shape dp_linalg_shape(const dp_shape *shape, int count, int64_t first, int64_
 
 int64_t dp_linalg_batches(const dp_shape *shape) {
   return dp_shape_product(shape, 0, shape->rank - 2);
+}
+
+int64_t dp_linalg_operand(const dp_shape *operand, const dp_shape *result, int64_t index) {
+  int64_t offset = 0, stride = 1;
+  for (int i = 1; i <= operand->rank; ++i) {
+    int64_t size = operand->dims[operand->rank - i], total = result->dims[result->rank - i];
+    offset += size == 1 ? 0 : index % total * stride;
+    index /= total;
+    stride *= size;
+  }
+  return offset;
 }
 
 /* ---- Elements ---- */

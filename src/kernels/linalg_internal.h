@@ -38,8 +38,8 @@ struct dp_linalg_batch {
   int64_t cost;    /* of one, in nanoseconds */
   int64_t m, n, k; /* of the op: usually rows, columns, right-hand sides */
   int input_count, output_count;
-  const void *inputs[3];
-  size_t input_bytes[3]; /* of one matrix */
+  const void *inputs[4];
+  size_t input_bytes[4]; /* of one matrix */
   void *outputs[3];
   size_t output_bytes[3];
   const void *extra; /* the op's own */
@@ -61,6 +61,8 @@ static inline int64_t dp_linalg_columns(const dp_shape *shape) {
 /* The leading dimensions, followed by `count` others. */
 dp_shape dp_linalg_shape(const dp_shape *shape, int count, int64_t first, int64_t second);
 int64_t dp_linalg_batches(const dp_shape *shape);
+/* Of a broadcast batch `to`: which matrix of the operand's batch `from` is at `index`. */
+int64_t dp_linalg_operand(const dp_shape *from, const dp_shape *to, int64_t index);
 
 /* ---- Elements ---- */
 /* to[columns, rows] = transposed from[rows, columns], conjugated when told. */

@@ -181,17 +181,6 @@ typedef struct triangular_operands {
   char *to;
 } triangular_operands;
 
-static int64_t operand_index(const dp_shape *operand, const dp_shape *result, int64_t index) {
-  int64_t offset = 0, stride = 1;
-  for (int i = 1; i <= operand->rank; ++i) {
-    int64_t size = operand->dims[operand->rank - i], total = result->dims[result->rank - i];
-    offset += size == 1 ? 0 : index % total * stride;
-    index /= total;
-    stride *= size;
-  }
-  return offset;
-}
-
 static int is_singular(dp_dtype dtype, const void *a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t at = i * n + i;
@@ -246,8 +235,8 @@ static dp_status *triangular_matrix(const dp_linalg_batch *batch, const void *co
   const triangular_operands *all = batch->extra;
   const dp_linalg_state *state = batch->state;
   int64_t index = ((char *)outputs[0] - all->to) / (int64_t)batch->output_bytes[0];
-  const char *a = all->a + operand_index(&all->a_batch, &all->batch, index) * all->a_size;
-  const char *b = all->b + operand_index(&all->b_batch, &all->batch, index) * all->b_size;
+  const char *a = all->a + dp_linalg_operand(&all->a_batch, &all->batch, index) * all->a_size;
+  const char *b = all->b + dp_linalg_operand(&all->b_batch, &all->batch, index) * all->b_size;
   int n = (int)batch->n, k = (int)batch->k, info = 0;
   if (is_singular(state->dtype, a, n)) {
     memcpy(outputs[0], b, batch->output_bytes[0]);
