@@ -9,22 +9,11 @@
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/ctc_internal.h"
 #include "kernels/sparse_internal.h"
 
-/* ---- Both ops ---- */
-static double input_at(const dp_tensor *inputs, int64_t at) {
-  return inputs->dtype == DP_FLOAT ? ((const float *)inputs->data)[at]
-                                   : ((const double *)inputs->data)[at];
-}
-
-static void store(dp_tensor *output, int64_t at, double value) {
-  if (output->dtype == DP_FLOAT)
-    ((float *)output->data)[at] = (float)value;
-  else
-    ((double *)output->data)[at] = value;
-}
-
-static dp_status *check_sequences(const dp_tensor *inputs, const dp_tensor *lengths, dp_code code) {
+/* ---- Shared ---- */
+dp_status *dp_ctc_check(const dp_tensor *inputs, const dp_tensor *lengths, dp_code code) {
   if (inputs->shape.rank != 3)
     return DP_INVALID("inputs is not a 3-Tensor");
   if (lengths->shape.rank != 1)
@@ -122,7 +111,7 @@ static void make_probabilities(alignment *a) {
     int64_t from = (t * batch + a->example) * a->classes;
     double *y = a->y + t * a->classes, most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < a->classes; ++i) {
-      y[i] = input_at(a->work->inputs, from + i);
+      y[i] = dp_ctc_input(a->work->inputs, from + i);
       most = fmax(most, y[i]);
     }
     for (int64_t i = 0; i < a->classes; ++i)
@@ -194,8 +183,8 @@ static void store_gradient(const alignment *a, double total, double *sums) {
     }
     for (int64_t i = 0; i < a->classes; ++i) {
       double expected = total == -INFINITY ? 0 : exp(sums[i] - total);
-      store(a->work->gradient, (t * batch + a->example) * a->classes + i,
-            a->y[t * a->classes + i] - expected);
+      dp_ctc_store(a->work->gradient, (t * batch + a->example) * a->classes + i,
+                   a->y[t * a->classes + i] - expected);
     }
   }
 }
@@ -234,7 +223,7 @@ static dp_status *align(alignment *a) {
   double total = -INFINITY;
   for (int64_t u = 0; u < a->states; ++u)
     total = log_add(total, a->alpha[u] + a->beta[u]);
-  store(a->work->loss, a->example, -total);
+  dp_ctc_store(a->work->loss, a->example, -total);
   store_gradient(a, total, a->beta + a->time * most);
 done:
   dp_buffer_release(numbers);
@@ -308,7 +297,7 @@ static dp_status *run_batch(dp_op_context *context, loss_work *work) {
 static dp_status *loss_compute(dp_op_context *context, void *memory) {
   loss_work work = {
       .state = memory, .inputs = dp_op_input(context, 0), .lengths = dp_op_input(context, 3)};
-  DP_RETURN_IF_ERROR(check_sequences(work.inputs, work.lengths, DP_INVALID_ARGUMENT));
+  DP_RETURN_IF_ERROR(dp_ctc_check(work.inputs, work.lengths, DP_INVALID_ARGUMENT));
   DP_RETURN_IF_ERROR(check_labels(dp_op_input(context, 1), dp_op_input(context, 2)));
   int64_t batch = work.inputs->shape.dims[1];
   if (batch == 0 || work.inputs->shape.dims[2] == 0)
@@ -358,10 +347,10 @@ static int64_t decode(const dp_tensor *inputs, int64_t example, int64_t time, in
   for (int64_t t = 0; t < time; ++t) {
     int64_t from = (t * batch + example) * classes, best = 0;
     for (int64_t i = 1; i < classes; ++i) {
-      if (input_at(inputs, from + i) > input_at(inputs, from + best))
+      if (dp_ctc_input(inputs, from + i) > dp_ctc_input(inputs, from + best))
         best = i;
     }
-    score -= input_at(inputs, from + best);
+    score -= dp_ctc_input(inputs, from + best);
     if (best != blank && !(merges && best == last))
       to[count++] = best;
     last = best;
@@ -370,24 +359,26 @@ static int64_t decode(const dp_tensor *inputs, int64_t example, int64_t time, in
   return count;
 }
 
-static dp_status *output_decoded(dp_op_context *context, const int64_t *classes,
-                                 const int64_t *counts, int64_t batch, int64_t time) {
+dp_status *dp_ctc_output(dp_op_context *context, int32_t slot, int32_t stride,
+                         const dp_ctc_path *paths, int64_t count, int64_t step) {
   int64_t total = 0, longest = 0, *indices;
-  for (int64_t b = 0; b < batch; ++b) {
-    total += counts[b];
-    longest = counts[b] > longest ? counts[b] : longest;
+  for (int64_t b = 0; b < count; ++b) {
+    int64_t length = paths[b * step].count;
+    total += length;
+    longest = length > longest ? length : longest;
   }
   dp_shape shape = dp_shape_vector(total);
   dp_tensor *values;
-  DP_RETURN_IF_ERROR(dp_sparse_allocate_indices(context, 0, total, 2, &indices));
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &values));
-  DP_RETURN_IF_ERROR(dp_sparse_output_dims(context, 2, (int64_t[]){batch, longest}, 2));
+  DP_RETURN_IF_ERROR(dp_sparse_allocate_indices(context, slot, total, 2, &indices));
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, slot + stride, &shape, &values));
+  DP_RETURN_IF_ERROR(
+      dp_sparse_output_dims(context, slot + 2 * stride, (int64_t[]){count, longest}, 2));
   int64_t *to = values->data;
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t i = 0; i < counts[b]; ++i) {
+  for (int64_t b = 0; b < count; ++b) {
+    for (int64_t i = 0; i < paths[b * step].count; ++i) {
       *indices++ = b;
       *indices++ = i;
-      *to++ = classes[b * time + i];
+      *to++ = paths[b * step].labels[i];
     }
   }
   return NULL;
@@ -396,7 +387,7 @@ static dp_status *output_decoded(dp_op_context *context, const int64_t *classes,
 static dp_status *greedy_compute(dp_op_context *context, void *memory) {
   const greedy_state *state = memory;
   const dp_tensor *inputs = dp_op_input(context, 0), *lengths = dp_op_input(context, 1);
-  DP_RETURN_IF_ERROR(check_sequences(inputs, lengths, DP_FAILED_PRECONDITION));
+  DP_RETURN_IF_ERROR(dp_ctc_check(inputs, lengths, DP_FAILED_PRECONDITION));
   int64_t time = inputs->shape.dims[0], batch = inputs->shape.dims[1];
   int64_t classes = inputs->shape.dims[2];
   int64_t blank = state->blank < 0 ? classes + state->blank : state->blank;
@@ -410,15 +401,17 @@ static dp_status *greedy_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 3, &shape, &scores));
   DP_GOTO_IF_ERROR(status, done,
                    dp_buffer_create((size_t)(batch * time) * sizeof(int64_t), &decoded));
-  DP_GOTO_IF_ERROR(status, done, dp_buffer_create((size_t)batch * sizeof(int64_t), &counts));
+  DP_GOTO_IF_ERROR(status, done, dp_buffer_create((size_t)batch * sizeof(dp_ctc_path), &counts));
+  dp_ctc_path *paths = counts->data;
   for (int64_t b = 0; b < batch; ++b) {
     double score;
-    ((int64_t *)counts->data)[b] =
-        decode(inputs, b, dp_tensor_int_at(lengths, b), blank, state->merges,
-               (int64_t *)decoded->data + b * time, &score);
-    store(scores, b, score);
+    int64_t *labels = (int64_t *)decoded->data + b * time;
+    paths[b].labels = labels;
+    paths[b].count =
+        decode(inputs, b, dp_tensor_int_at(lengths, b), blank, state->merges, labels, &score);
+    dp_ctc_store(scores, b, score);
   }
-  status = output_decoded(context, decoded->data, counts->data, batch, time);
+  status = dp_ctc_output(context, 0, 1, paths, batch, 1);
 done:
   dp_buffer_release(decoded);
   dp_buffer_release(counts);

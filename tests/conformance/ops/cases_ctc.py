@@ -55,3 +55,27 @@ for label, inputs in {"length": [x, np.array([8, 4, 6], np.int32)], "lengths": [
 for blank in (0, 2, -2):
     add("CTCGreedyDecoder", [x, LENGTHS], {"blank_index": blank})
 add("CTCGreedyDecoder", [x, LENGTHS], {"blank_index": 6}, name="CTCGreedyDecoder(blank)")
+
+# ---- CTCBeamSearchDecoder ----
+for dtype in (np.float32, np.float64):
+    x = values(dtype, (9, 3, 6))
+    lengths = np.array([9, 4, 0], np.int32)
+    for width, top, merge in ((1, 1, True), (3, 1, False), (8, 4, True), (100, 20, False), (5, 5, True)):
+        add("CTCBeamSearchDecoder", [x[:, :2], lengths[:2]],
+            {"beam_width": width, "top_paths": top, "merge_repeated": merge})
+    add("CTCBeamSearchDecoder", [x, lengths], {"beam_width": 4, "top_paths": 1})
+    add("CTCBeamSearchDecoder", [values(dtype, (40, 2, 30)), np.array([40, 31], np.int32)],
+        {"beam_width": 25, "top_paths": 3}, name=f"CTCBeamSearchDecoder(larger,{dtype.__name__})")
+    peaked = np.full((6, 1, 4), -np.inf, dtype)
+    peaked[[0, 1, 2, 3, 4, 5], 0, [1, 3, 1, 1, 3, 2]] = 0
+    add("CTCBeamSearchDecoder", [peaked, np.array([6], np.int32)], {"beam_width": 10, "top_paths": 1},
+        name=f"CTCBeamSearchDecoder(certain,{dtype.__name__})")
+x = values(np.float32, (7, 3, 6))
+for label, inputs, attrs in (
+        ("length", [x, np.array([8, 4, 6], np.int32)], {}), ("lengths", [x, np.array([7], np.int32)], {}),
+        ("matrix", [x[0], LENGTHS], {}), ("no time", [x[:0], np.zeros(3, np.int32)], {}),
+        ("no classes", [x[:, :, :0], LENGTHS], {}),
+        ("paths", [x, LENGTHS], {"top_paths": 5, "beam_width": 3}),
+        ("leaves", [x[:1], np.ones(3, np.int32)], {"top_paths": 7, "beam_width": 10})):
+    add("CTCBeamSearchDecoder", inputs, {"beam_width": 4, "top_paths": 1, **attrs},
+        name=f"CTCBeamSearchDecoder({label})")

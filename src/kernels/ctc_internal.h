@@ -1,0 +1,33 @@
+/* What the ops of connectionist temporal classification share. */
+#ifndef DP_KERNELS_CTC_INTERNAL_H
+#define DP_KERNELS_CTC_INTERNAL_H
+
+#include "runtime/kernel.h"
+
+/* Checks inputs [time, batch, classes] and their lengths [batch]; `code` is for lengths that do not
+ * fit. */
+DP_MUST_USE dp_status *dp_ctc_check(const dp_tensor *inputs, const dp_tensor *lengths,
+                                    dp_code code);
+/* Element `at` of float or double inputs. */
+static inline double dp_ctc_input(const dp_tensor *inputs, int64_t at) {
+  return inputs->dtype == DP_FLOAT ? ((const float *)inputs->data)[at]
+                                   : ((const double *)inputs->data)[at];
+}
+static inline void dp_ctc_store(dp_tensor *output, int64_t at, double value) {
+  if (output->dtype == DP_FLOAT)
+    ((float *)output->data)[at] = (float)value;
+  else
+    ((double *)output->data)[at] = value;
+}
+
+/* A decoded sequence of classes. */
+typedef struct dp_ctc_path {
+  const int64_t *labels;
+  int64_t count;
+} dp_ctc_path;
+/* Outputs `slot`, slot + stride and slot + 2 stride: indices, values and shape of a sparse matrix
+ * with one row for each path; path i is paths[i * step]. */
+DP_MUST_USE dp_status *dp_ctc_output(dp_op_context *context, int32_t slot, int32_t stride,
+                                     const dp_ctc_path *paths, int64_t count, int64_t step);
+
+#endif
