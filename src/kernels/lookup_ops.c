@@ -445,7 +445,7 @@ static const dp_kernel rows[] = {
     MAKE("MutableHashTable"), MAKE("MutableHashTableV2"), MAKE("AnonymousMutableHashTable"),
     MAKE("MutableHashTableOfTensors"), MAKE("MutableHashTableOfTensorsV2"),
     MAKE("AnonymousMutableHashTableOfTensors"),
-    MAKE("MutableDenseHashTable"), MAKE("MutableDenseHashTableV2"),
+    MAKE("MutableDenseHashTableV2"),
     MAKE("AnonymousMutableDenseHashTable"),
     USE("LookupTableFind", find_compute), USE("LookupTableFindV2", find_compute),
     USE("LookupTableInsert", insert_compute), USE("LookupTableInsertV2", insert_compute),
