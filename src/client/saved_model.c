@@ -107,11 +107,11 @@ static dp_status *feed_path(loader *in, feeds *fed, const char *tensor_name, con
   dp_node *node;
   int32_t output;
   DP_RETURN_IF_ERROR(dp_graph_find_output(in->graph->graph, tensor_name, &node, &output));
-  TF_Tensor *value = TF_AllocateTensor(TF_STRING, NULL, 0, sizeof(TF_TString));
-  TF_StringCopy(TF_TensorData(value), path, strlen(path));
+  dp_tensor value; /* which owns its string: TF_DeleteTensor is enough */
+  DP_RETURN_IF_ERROR(dp_tensor_scalar_string(path, strlen(path), &value));
   TF_Output fed_output = {in->graph->operations[node->id], output};
   DP_ARRAY_PUSH(&fed->outputs, fed_output);
-  DP_ARRAY_PUSH(&fed->values, value);
+  DP_ARRAY_PUSH(&fed->values, dp_client_tensor(value));
   return NULL;
 }
 
