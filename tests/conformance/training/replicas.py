@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 
-from clusters import Genuine, tf, tf1
+from clusters import SLOWNESS, Genuine, tf, tf1
 
 DEADLINE = 120
 
@@ -18,6 +18,7 @@ def run_replicas(count, body, seconds=DEADLINE):
     """Runs body(index) in `count` threads, each in a graph of its own; their results in order.
     The first exception of any is raised here."""
     results, failures = [None] * count, []
+    seconds *= SLOWNESS
 
     def replica(index):
         try:
@@ -95,6 +96,7 @@ class Replica(Genuine):
     def wait_for(self, kinds, wanted=lambda value: True, after=0.0, seconds=DEADLINE):
         """(when, value) of the first thing of one of the kinds (words of a string) that is said
         later than `after` and is wanted."""
+        seconds *= SLOWNESS
         end = time.monotonic() + seconds
         seen = 0
         with self.news:
@@ -111,7 +113,7 @@ class Replica(Genuine):
     def all_said(self, seconds=20):
         """(kind, value) of everything that a process said which is dead now."""
         with self.news:
-            assert self.news.wait_for(lambda: self.is_over, seconds)
+            assert self.news.wait_for(lambda: self.is_over, seconds * SLOWNESS)
             return [(kind, value) for _, kind, value in self.said]
 
 
