@@ -237,7 +237,7 @@ static dp_status *run(dp_op_context *context, dilation_call *call, dp_tensor *re
   if (result->dtype != work) {
     DP_GOTO_IF_ERROR(status, done,
                      dp_buffer_create((size_t)result->shape.elements * sizeof(float), &buffers[3]));
-    data = buffers[3]->data;
+    data = memset(buffers[3]->data, 0, (size_t)result->shape.elements * sizeof(float));
   }
   body(context, call, data, dp_op_input(context, 0)->shape.dims[0]);
   if (result->dtype != work)
