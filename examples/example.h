@@ -2,7 +2,8 @@
  *
  *   --steps N   how many updates in all      --batch N   examples in a step
  *   --dir DIR   checkpoints and events       --data DIR  where the data is
- *   --sync      one update from the mean of all workers' gradients, instead of one from each */
+ *   --sync      one update from the mean of all workers' gradients, instead of one from each
+ *   --replicas N   with --sync: from the first N gradients; the other workers are spare */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -12,28 +13,31 @@
 #include <string.h>
 
 typedef struct example_options {
-  long steps, batch;
-  const char *dir, *data; /* NULL: none */
+  long steps, batch, replicas; /* 0 replicas: of all workers */
+  const char *dir, *data;      /* NULL: none */
   bool sync;
 } example_options;
 
 static inline void example_usage(const char *program, const char *what, const char *word) {
-  fprintf(stderr, "%s: %s%s%s (--steps N, --batch N, --dir DIR, --data DIR, --sync)\n", program,
-          what, word ? " " : "", word ? word : "");
+  fprintf(stderr,
+          "%s: %s%s%s (--steps N, --batch N, --dir DIR, --data DIR, --sync, --replicas N)\n",
+          program, what, word ? " " : "", word ? word : "");
   exit(2);
 }
 
 static inline example_options example_parse(int argc, char **argv, example_options options) {
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-    long *number = strcmp(word, "--steps") == 0   ? &options.steps
-                   : strcmp(word, "--batch") == 0 ? &options.batch
-                                                  : NULL;
+    long *number = strcmp(word, "--steps") == 0      ? &options.steps
+                   : strcmp(word, "--batch") == 0    ? &options.batch
+                   : strcmp(word, "--replicas") == 0 ? &options.replicas
+                                                     : NULL;
     const char **text = strcmp(word, "--dir") == 0    ? &options.dir
                         : strcmp(word, "--data") == 0 ? &options.data
                                                       : NULL;
     if (strcmp(word, "--help") == 0) {
-      printf("usage: %s [--steps N] [--batch N] [--dir DIR] [--data DIR] [--sync]\n", argv[0]);
+      printf("usage: %s [--steps N] [--batch N] [--dir DIR] [--data DIR] [--sync [--replicas N]]\n",
+             argv[0]);
       exit(0);
     } else if (strcmp(word, "--sync") == 0) {
       options.sync = true;

@@ -18,7 +18,8 @@ int main(int argc, char **argv) {
   TF_Output w = dp_model_variable(model, "W", DP_SHAPE(1), dp_init_uniform(-1, 1));
   TF_Output b = dp_model_variable(model, "b", DP_SHAPE(1), dp_init_constant(0));
   TF_Output loss = dp_loss_squared(model, dp_add_v2(scope, dp_mul(scope, w, x), b), y);
-  dp_model_minimize(model, dp_sgd(0.1), loss, .sync = options.sync);
+  dp_model_minimize(model, dp_sgd(0.1), loss, .sync = options.sync,
+                    .replicas = (int)options.replicas);
   dp_model_summary_scalar(model, "cost", loss);
 
   dp_training *training =

@@ -26,7 +26,8 @@ int main(int argc, char **argv) {
   TF_Output logits = dp_layer_dense(model, "dense", last, UNITS, MNIST_CLASSES, DP_LINEAR);
   TF_Output loss = dp_loss_softmax(model, logits, y);
   TF_Output accuracy = dp_metric_accuracy(model, logits, y);
-  dp_model_minimize(model, dp_adam(0.003), loss, .clip_norm = 5, .sync = options.sync);
+  dp_model_minimize(model, dp_adam(0.003), loss, .clip_norm = 5, .sync = options.sync,
+                    .replicas = (int)options.replicas);
   dp_model_summary_scalar(model, "loss", loss);
   dp_model_summary_scalar(model, "accuracy", accuracy);
 

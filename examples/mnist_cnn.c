@@ -28,7 +28,8 @@ int main(int argc, char **argv) {
   TF_Output accuracy = dp_metric_accuracy(model, logits, y);
   dp_optimizer optimizer = dp_adam(0.001);
   optimizer.rate_output = dp_schedule_polynomial(model, 0.001, (double)options.steps, 0.00005, 1);
-  dp_model_minimize(model, optimizer, loss, .sync = options.sync);
+  dp_model_minimize(model, optimizer, loss, .sync = options.sync,
+                    .replicas = (int)options.replicas);
   dp_model_summary_scalar(model, "loss", loss);
   dp_model_summary_scalar(model, "accuracy", accuracy);
 

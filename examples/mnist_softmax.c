@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
       dp_layer_dense(model, "softmax", pixels, MNIST_PIXELS, MNIST_CLASSES, DP_LINEAR);
   TF_Output loss = dp_loss_softmax(model, logits, y);
   TF_Output accuracy = dp_metric_accuracy(model, logits, y);
-  dp_model_minimize(model, dp_sgd(0.5), loss, .sync = options.sync);
+  dp_model_minimize(model, dp_sgd(0.5), loss, .sync = options.sync,
+                    .replicas = (int)options.replicas);
   dp_model_summary_scalar(model, "loss", loss);
   dp_model_summary_scalar(model, "accuracy", accuracy);
 

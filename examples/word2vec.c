@@ -143,7 +143,8 @@ int main(int argc, char **argv) {
   TF_Output everything = dp_range(scope, dp_const_int32(scope, 0), dp_const_int32(scope, all->size),
                                   dp_const_int32(scope, 1));
   TF_Output vectors = dp_table_lookup(inner, everything);
-  dp_model_minimize(model, dp_adagrad(0.5), loss, .sync = options.sync);
+  dp_model_minimize(model, dp_adagrad(0.5), loss, .sync = options.sync,
+                    .replicas = (int)options.replicas);
   dp_model_summary_scalar(model, "loss", loss);
 
   dp_training *training = dp_training_start(
