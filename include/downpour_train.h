@@ -134,7 +134,43 @@ TF_CAPI_EXPORT extern TF_Output dp_model_new_variable(dp_model *model, const cha
 /* The variable's reference, for ops that update it (dp_assign, dp_scatter_sub...). */
 TF_CAPI_EXPORT extern TF_Output dp_model_reference(dp_model *model, const char *name);
 
-/* ---- Tables too large for one server ---- */
+/* ---- Variables too large for one server ---- */
+
+typedef enum dp_partitioner_kind {
+  DP_PARTITION_FIXED,
+  DP_PARTITION_BY_BYTES,
+  DP_PARTITION_MIN_MAX,
+} dp_partitioner_kind;
+
+/* How a variable is cut along one axis; there are never more parts than the axis is long. */
+typedef struct dp_partitioner {
+  dp_partitioner_kind kind;
+  int axis, most;
+  int64_t bytes;
+} dp_partitioner;
+
+/* TensorFlow's fixed_size_partitioner: so many. */
+static inline dp_partitioner dp_partition_fixed(int parts, int axis) {
+  dp_partitioner partitioner = {DP_PARTITION_FIXED, axis, parts, 0};
+  return partitioner;
+}
+/* variable_axis_size_partitioner: none of more bytes than this, but at most `most` (0: any). */
+static inline dp_partitioner dp_partition_by_bytes(int64_t bytes, int axis, int most) {
+  dp_partitioner partitioner = {DP_PARTITION_BY_BYTES, axis, most, bytes};
+  return partitioner;
+}
+/* min_max_variable_partitioner: at most `most`, of at least so many bytes. */
+static inline dp_partitioner dp_partition_min_max(int most, int axis, int64_t bytes) {
+  dp_partitioner partitioner = {DP_PARTITION_MIN_MAX, axis, most, bytes};
+  return partitioner;
+}
+/* Into how many parts. */
+TF_CAPI_EXPORT extern int dp_partition_count(dp_partitioner how, dp_dims shape, TF_DataType dtype);
+/* A variable of floats in parts <name>/part_0 and so on, by the value of the whole. In checkpoints
+ * it is one tensor, which TensorFlow's partitioned variables read and write too. */
+TF_CAPI_EXPORT extern TF_Output dp_model_partitioned(dp_model *model, const char *name,
+                                                     dp_dims shape, dp_initializer initializer,
+                                                     dp_partitioner how);
 
 /* A matrix of rows x columns, cut into `parts` variables of neighbouring rows. In checkpoints it is
  * one tensor, which may be read back in another number of parts. */

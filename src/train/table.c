@@ -1,7 +1,5 @@
-/* Tables of rows over several variables: row r is in part r % parts, so that neighbours, which are
- * often used together, are spread. A lookup gathers on each part's own server; only rows travel. In
- * checkpoints the parts are slices of one tensor, as those of TensorFlow's partitioned variables.
- */
+/* Tables of rows over several variables (partition.c), of neighbouring rows each. A lookup gathers
+ * on each part's own server; only rows travel. */
 #include <inttypes.h>
 
 #include "train/train_internal.h"
@@ -12,17 +10,6 @@ struct dp_table {
   int parts;
   train_variable *variables[]; /* by part */
 };
-
-static void name_slice(train_variable *variable, const char *name, int64_t rows, int64_t columns,
-                       int64_t first) {
-  dp_text slice = {0};
-  dp_text_printf(&slice, "%" PRId64 " %" PRId64 " %" PRId64 ",%" PRId64 ":0,%" PRId64, rows,
-                 columns, first, variable->shape.items[0], columns);
-  dp_free(variable->slice);
-  dp_free(variable->saved_name);
-  variable->slice = dp_text_take(&slice);
-  variable->saved_name = dp_strdup(name);
-}
 
 dp_table *dp_model_table(dp_model *model, const char *name, int64_t rows, int64_t columns,
                          int parts, dp_initializer initializer) {
@@ -36,21 +23,9 @@ dp_table *dp_model_table(dp_model *model, const char *name, int64_t rows, int64_
   table->rows = rows;
   table->parts = parts;
   DP_ARRAY_PUSH(&model->tables, table);
-  int64_t first = 0;
-  for (int i = 0; i < parts && dp_scope_ok(model->root); i++) {
-    dp_text part = {0};
-    dp_text_printf(&part, "%s/part_%d", name, i);
-    int64_t own = (rows + parts - 1 - i) / parts;
-    train_variable *variable =
-        dp_train_variable_make(model, dp_text_string(&part), DP_SHAPE(own, columns), initializer,
-                               (dp_model_variable_options){.dtype = TF_FLOAT}, NULL);
-    dp_text_deinit(&part);
-    if (!variable)
-      break;
-    name_slice(variable, name, rows, columns, first);
-    table->variables[i] = variable;
-    first += own;
-  }
+  if (dp_scope_ok(model->root))
+    dp_train_parts_make(model, name, DP_SHAPE(rows, columns), 0, parts, initializer, TF_FLOAT,
+                        table->variables);
   return table;
 }
 

@@ -34,6 +34,12 @@ typedef struct train_variable {
 } train_variable;
 
 int64_t dp_train_elements(dp_dims shape);
+/* The same without limits that depend on the shape: for a part of a variable, those of the whole.
+ */
+dp_initializer dp_train_initializer(dp_initializer from, dp_dims shape);
+/* Parts of one variable along an axis (partition.c); an error sticks to the model's scope. */
+void dp_train_parts_make(dp_model *model, const char *name, dp_dims shape, int axis, int parts,
+                         dp_initializer initializer, TF_DataType dtype, train_variable **variables);
 train_variable *dp_train_variable_find(const dp_model *model, const char *name);
 /* NULL, and the error in the scope, when it fails. `device` NULL: the model's placement decides. */
 train_variable *dp_train_variable_make(dp_model *model, const char *name, dp_dims shape,

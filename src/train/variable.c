@@ -31,17 +31,24 @@ static TF_Output scaled(dp_scope *scope, TF_Output x, TF_DataType dtype, double 
   return offset == 0 ? x : dp_add_v2(scope, x, dp_const_number(scope, dtype, offset));
 }
 
+dp_initializer dp_train_initializer(dp_initializer from, dp_dims shape) {
+  double fan_in, fan_out;
+  fans(shape, &fan_in, &fan_out);
+  if (from.kind == DP_INIT_GLOROT_UNIFORM) {
+    double limit = sqrt(6 / fmax(fan_in + fan_out, 1));
+    return dp_init_uniform(-limit, limit);
+  }
+  if (from.kind == DP_INIT_HE_NORMAL) /* the divisor: what truncating takes away */
+    return dp_init_truncated_normal(0, sqrt(2 / fmax(fan_in, 1)) / .87962566103423978);
+  return from;
+}
+
 static TF_Output initial_value(dp_model *model, dp_scope *scope, dp_dims shape, TF_DataType dtype,
                                dp_initializer from) {
   TF_Output dims = dp_const_vector(scope, ((dp_ints){shape.items, shape.count}));
   int64_t seed = model->seed, seed2 = seed ? ++model->next_seed : 0;
-  double fan_in, fan_out;
-  fans(shape, &fan_in, &fan_out);
+  from = dp_train_initializer(from, shape);
   switch (from.kind) {
-  case DP_INIT_GLOROT_UNIFORM:
-    from.b = sqrt(6 / fmax(fan_in + fan_out, 1));
-    from.a = -from.b;
-    __attribute__((fallthrough));
   case DP_INIT_UNIFORM:
     return scaled(scope, dp_random_uniform(scope, dims, dtype, .seed = seed, .seed2 = seed2), dtype,
                   from.b - from.a, from.a);
@@ -49,13 +56,10 @@ static TF_Output initial_value(dp_model *model, dp_scope *scope, dp_dims shape, 
     return scaled(scope,
                   dp_random_standard_normal(scope, dims, dtype, .seed = seed, .seed2 = seed2),
                   dtype, from.b, from.a);
-  case DP_INIT_HE_NORMAL:
-    from.b = sqrt(2 / fmax(fan_in, 1)) / .87962566103423978; /* what truncating takes away */
-    __attribute__((fallthrough));
   case DP_INIT_TRUNCATED_NORMAL:
     return scaled(scope, dp_truncated_normal(scope, dims, dtype, .seed = seed, .seed2 = seed2),
                   dtype, from.b, from.a);
-  case DP_INIT_CONSTANT:
+  default:
     break;
   }
   return dp_fill(scope, dims, dp_const_number(scope, dtype, from.a));
