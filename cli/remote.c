@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cli/command.h"
+#include "cluster/cluster_spec.h"
 #include "rpc/client.h"
 #include "server/server.h"
 
@@ -22,7 +23,10 @@ static dp_status *find_address(const dp_options *options, const char **address_o
     return DP_INVALID("give --target grpc://HOST:PORT");
   dp_view address = dp_view_of(target);
   dp_view_consume(&address, "grpc://");
-  if (!memchr(address.data, ':', address.length))
+  dp_view host;
+  int port;
+  if (!dp_cluster_split_address(address.data, &host, &port) || port < 1 ||
+      memchr(host.data, '/', host.length))
     return DP_INVALID("--target %s: that is not grpc://HOST:PORT", target);
   *address_out = address.data;
   return NULL;

@@ -4,6 +4,7 @@
  * on the server that is named, or in this process. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tensorflow/c/c_api.h>
 
 static TF_Status *status;
@@ -66,7 +67,15 @@ static void print_devices(TF_Session *session) {
   TF_DeleteDeviceList(devices);
 }
 
+/* A server that does not answer within ten seconds is given up: a serialized ConfigProto with
+ * operation_timeout_in_ms = 10000, its field 11. */
+static const unsigned char limits[] = {11 << 3, 0x90, 0x4e};
+
 int main(int argc, char **argv) {
+  if (argc > 2 || (argc == 2 && strncmp(argv[1], "grpc://", 7) != 0)) {
+    fprintf(stderr, "usage: hello [grpc://HOST:PORT]\n");
+    return 2;
+  }
   status = TF_NewStatus();
   TF_Graph *graph = TF_NewGraph();
   TF_Output text = greeting(graph);
@@ -75,6 +84,8 @@ int main(int argc, char **argv) {
 
   TF_SessionOptions *options = TF_NewSessionOptions();
   TF_SetTarget(options, argc > 1 ? argv[1] : "");
+  TF_SetConfig(options, limits, sizeof(limits), status);
+  check("options");
   TF_Session *session = TF_NewSession(graph, options, status);
   TF_DeleteSessionOptions(options);
   check("session");

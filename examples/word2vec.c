@@ -54,6 +54,10 @@ static vocabulary *read_text(const char *program, const char *path) {
       all->text[all->length++] = number;
     }
   } while (letter != EOF);
+  if (ferror(file)) { /* a folder, say */
+    perror(path);
+    exit(1);
+  }
   fclose(file);
   if (all->length <= 2 * WINDOW) {
     fprintf(stderr, "%s: %s has too few words\n", program, path);

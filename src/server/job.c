@@ -187,8 +187,7 @@ static void block_signals(sigset_t *signals) {
 }
 
 static dp_status *start(dp_job *job, const char *config) {
-  DP_RETURN_IF_ERROR(dp_status_annotate(
-      dp_cluster_parse_tf_config(config, &job->cluster, &job->name, &job->task), "TF_CONFIG"));
+  DP_RETURN_IF_ERROR(dp_cluster_parse_tf_config(config, &job->cluster, &job->name, &job->task));
   snprintf(job->device, sizeof(job->device), "/job:%s/task:%d", job->name, job->task);
   sigset_t signals;
   if (dp_job_is_ps(job)) /* before there are threads: dp_job_serve waits for them */

@@ -166,11 +166,25 @@ class FailureTest(unittest.TestCase):
             (["help", "srve"], "srve"),
             (["manual", "srve"], "srve"),
             (["version", "--long"], "--long"),
+            (["ops", "--mising"], "--missing"),
+            (["ops", "more"], '"more"'),
+            (["launch"], "which program?"),
+            (["launch", "--workers", "0", "--", "true"], "--workers"),
+            (["launch", "--", "/no/such/program"], "/no/such/program"),
+            (["status"], "--target"),
+            (["status", "--target", "http://localhost:80"], "grpc://HOST:PORT"),
+            (["status", "--target", "localhost"], "grpc://HOST:PORT"),
+            (["stop", "--target", "grpc://localhost:99999"], "grpc://HOST:PORT"),
         ]:
             with self.subTest(arguments=arguments):
                 self.check(run(*arguments), 2, expected)
         with self.subTest("TF_CONFIG"):
             self.check(run("serve", TF_CONFIG="{}"), 2, "cluster")
+
+    def test_nobody_there(self):
+        for command in ("status", "stop"):
+            result = run(command, "--target", f"grpc://localhost:{free_port()}")
+            self.check(result, 1, "refused")
 
     def test_nothing_to_do(self):
         result = run()

@@ -4,15 +4,19 @@ usage: test_examples.py EXAMPLES_FOLDER
 """
 
 import gzip
+import json
 import os
 import pathlib
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from killing import COMMAND, EXAMPLES, LIMIT, SANITIZED, run_and_kill
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import ports  # noqa: E402
+from killing import COMMAND, EXAMPLES, LIMIT, SANITIZED, run_and_kill  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 
@@ -127,7 +131,16 @@ class ExampleTest(unittest.TestCase):
             (["linreg", "--step", "3"], 2, "there is no option --step"),
             (["linreg", "--steps"], 2, "a value is missing after --steps"),
             (["linreg", "--steps", "x"], 2, "give a number above 0 after --steps"),
+            (["linreg", "--replicas", "0"], 2, "give a number above 0 after --replicas"),
+            (["linreg", "extra"], 2, "there is no option extra"),
+            (["linreg", "--dir", "/etc/passwd"], 1, "/etc/passwd"),
             (["mnist_softmax", "--data", "/no/such/folder"], 1, "/no/such/folder"),
+            (["mnist_cnn", "--data", "/no/such/folder"], 1, "/no/such/folder"),
+            (["lstm", "--data", "/no/such/folder"], 1, "/no/such/folder"),
+            (["word2vec", "--data", "/no/such/file"], 1, "/no/such/file"),
+            (["word2vec", "--data", "/tmp"], 1, "/tmp: Is a directory"),
+            (["hello", "--help"], 2, "usage: hello [grpc://HOST:PORT]"),
+            (["hello", "grpc://localhost:1"], 1, "localhost:1"),
         ]:
             with self.subTest(arguments=arguments):
                 result = subprocess.run([EXAMPLES / arguments[0], *arguments[1:]], text=True,
@@ -135,11 +148,32 @@ class ExampleTest(unittest.TestCase):
                 self.assertEqual((result.returncode, result.stdout), (code, ""))
                 self.assertRegex(result.stderr, r"\A[^\n]+\n\Z")
                 self.assertIn(expected, result.stderr)
-        result = subprocess.run([EXAMPLES / "linreg"], text=True, capture_output=True,
-                                timeout=LIMIT, check=False,
-                                env={**os.environ, "TF_CONFIG": '{"cluster": {"ps": 3}}'})
-        self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stderr, r"\A[^\n]*TF_CONFIG[^\n]+\n\Z")
+
+    def test_mistakes_in_the_cluster(self):
+        port = ports.free_port()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            cluster = {"worker": [f"localhost:{port}"]}
+            for config, expected in [
+                ('{"cluster": {"ps": 3}}', "TF_CONFIG"),
+                ("{bad", "TF_CONFIG: not JSON at line 1"),
+                (json.dumps({"cluster": cluster}), '"task" is missing'),
+                (json.dumps({"cluster": cluster, "task": {"type": "wroker", "index": 0}}),
+                 'no job "wroker" (it has: worker)'),
+                (json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 7}}),
+                 "no task 7"),
+                (json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}),
+                 f"{port}: Address already in use"),
+            ]:
+                with self.subTest(config=config):
+                    result = subprocess.run([EXAMPLES / "linreg"], text=True, capture_output=True,
+                                            timeout=LIMIT, check=False,
+                                            env={**os.environ, "TF_CONFIG": config})
+                    self.assertEqual((result.returncode, result.stdout), (1, ""))
+                    self.assertRegex(result.stderr, r"\A[^\n]+\n\Z")
+                    self.assertIn(expected, result.stderr)
+                    self.assertNotIn("TF_CONFIG: TF_CONFIG", result.stderr)
 
 
 if __name__ == "__main__":
