@@ -2,38 +2,18 @@
  *
  *   downpour launch --ps 1 --workers 2 -- build/examples/mnist_softmax --dir /tmp/softmax
  *
- * Options are in example.h. Started again with the same --dir, it goes on where it stopped. */
+ * Options are in example.h, the training is in mnist.h. Started again with the same --dir, it goes
+ * on where it stopped. */
 #include "mnist.h"
 
+static TF_Output logits(dp_model *model, TF_Output images) {
+  TF_Output pixels = dp_layer_reshape(model, images, DP_SHAPE(-1, MNIST_PIXELS));
+  return dp_layer_dense(model, "softmax", pixels, MNIST_PIXELS, MNIST_CLASSES, DP_LINEAR);
+}
+
 int main(int argc, char **argv) {
-  example_options options = example_parse(
-      argc, argv, (example_options){.steps = 2000, .batch = 100, .data = "data/mnist"});
-  dp_job *job = example_job(argv[0]);
-  dp_examples *examples = mnist_load(options.data, "train");
-  dp_examples_shuffle(examples, 1 + (uint64_t)dp_job_worker(job));
-
-  dp_model *model = dp_model_create(job);
-  dp_scope *scope = dp_model_scope(model);
-  TF_Output x = dp_placeholder(scope, TF_FLOAT), y = dp_placeholder(scope, TF_INT32);
-  TF_Output pixels = dp_layer_reshape(model, x, DP_SHAPE(-1, MNIST_PIXELS));
-  TF_Output logits =
-      dp_layer_dense(model, "softmax", pixels, MNIST_PIXELS, MNIST_CLASSES, DP_LINEAR);
-  TF_Output loss = dp_loss_softmax(model, logits, y);
-  TF_Output accuracy = dp_metric_accuracy(model, logits, y);
-  dp_model_minimize(model, dp_sgd(0.5), loss, .sync = options.sync,
-                    .replicas = (int)options.replicas);
-  dp_model_summary_scalar(model, "loss", loss);
-  dp_model_summary_scalar(model, "accuracy", accuracy);
-
-  dp_training *training = dp_training_start(
-      model, .checkpoint_dir = options.dir, .last_step = options.steps, .save_seconds = 30,
-      .metrics = DP_METRICS({"loss", loss}, {"accuracy", accuracy}));
-  mnist_train(training, examples, options.batch, x, y);
-  if (dp_job_is_chief(job))
-    mnist_report(training, options.data, x, y, accuracy);
-  int code = dp_training_end(training);
-  dp_model_destroy(model);
-  dp_examples_destroy(examples);
-  dp_job_end(job);
-  return code;
+  return mnist_run(argc, argv,
+                   &(mnist_example){.defaults = {.steps = 2000, .batch = 100},
+                                    .logits = logits,
+                                    .optimizer = dp_sgd(0.5)});
 }
