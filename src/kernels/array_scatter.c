@@ -195,14 +195,13 @@ static dp_status *sparse_check_order(const dp_indices_rows *rows, const dp_shape
   int64_t previous = -1;
   for (int64_t i = 0; i < rows->rows; ++i) {
     int64_t slice = dp_indices_rows_slice(rows, i);
-    const char *problem = slice < 0           ? "is out of bounds"
-                          : slice < previous  ? "is out of order"
-                          : slice == previous ? "is repeated"
-                                              : NULL;
-    if (!problem) {
+    if (slice > previous) {
       previous = slice;
       continue;
     }
+    const char *problem = slice < 0          ? "is out of bounds"
+                          : slice < previous ? "is out of order"
+                                             : "is repeated";
     dp_text values = {0};
     for (int64_t d = 0; d < rows->depth; ++d)
       dp_text_printf(&values, "%s%lld", d ? "," : "",

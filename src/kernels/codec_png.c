@@ -454,7 +454,9 @@ dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height, int 
       channels > 4)
     return broken("a size that cannot be written");
   size_t step = (size_t)channels * (size_t)bits / 8, length = (size_t)width * step;
-  writer *writer = DP_NEW(struct writer);
+  writer *writer = dp_malloc(sizeof *writer); /* the block need not be zeroed */
+  memset(&writer->stream, 0, sizeof writer->stream);
+  writer->has_begun = false;
   uint8_t *scratch = dp_try_malloc(4 * length + 2);
   writer->out = out;
   writer->bytes = (uint64_t)(length + 1) * (uint64_t)height;

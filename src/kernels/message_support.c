@@ -113,7 +113,7 @@ static inline bool take_short(dp_view *rest, dp_message_field *field) {
 }
 
 bool dp_message_next(dp_view *rest, dp_message_field *field) {
-  return take_short(rest, field) || take_any(rest, field);
+  return rest->length > 0 && (take_short(rest, field) || take_any(rest, field));
 }
 
 static void add_varint(dp_text *text, uint64_t value) {
