@@ -127,8 +127,9 @@ DebugGradientIdentity DebugGradientRefIdentity
 TensorArrayConcat TensorArrayConcatV2 TensorArrayGather TensorArrayGatherV2 TensorArrayRead
 TensorArrayReadV2 TensorArrayScatter TensorArrayScatterV2 TensorArraySplit TensorArraySplitV2
 TensorArrayWrite TensorArrayWriteV2
-Case ExtractImagePatches ExtractVolumePatches Qr RGBToHSV SelfAdjointEigV2 SparseMatMul
-StatelessCase Svd
+BlockLSTM BlockLSTMV2 Case Dilation2D ExtractImagePatches ExtractVolumePatches FractionalAvgPool
+FractionalMaxPool ImageProjectiveTransformV2 ImageProjectiveTransformV3 Qr RGBToHSV
+ScaleAndTranslate SelfAdjointEigV2 SparseMatMul StatelessCase Svd
 """.split())
 
 
