@@ -19,6 +19,7 @@
 #include "wire/event.pb-c.h"
 #include "wire/example.pb-c.h"
 #include "wire/graph.pb-c.h"
+#include "wire/kernel.pb-c.h"
 #include "wire/master.pb-c.h"
 #include "wire/meta_graph.pb-c.h"
 #include "wire/op.pb-c.h"
