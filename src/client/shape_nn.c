@@ -32,23 +32,27 @@ static dp_status *cross_entropy(shape_call *call) {
   return NULL;
 }
 
-static dp_status *sparse_cross_entropy(shape_call *call) {
-  dp_partial_shape logits, labels;
-  int64_t batch;
-  DP_RETURN_IF_ERROR(input_of_rank(call, 0, 2, &logits));
+/* A row of predictions and a label for each example. */
+static dp_status *examples(shape_call *call, dp_partial_shape *rows_out, int64_t *batch_out) {
+  dp_partial_shape labels;
+  DP_RETURN_IF_ERROR(input_of_rank(call, 0, 2, rows_out));
   DP_RETURN_IF_ERROR(input_of_rank(call, 1, 1, &labels));
-  DP_RETURN_IF_ERROR(merge_dims(logits.dims[0], labels.dims[0], &batch));
+  return merge_dims(rows_out->dims[0], labels.dims[0], batch_out);
+}
+
+static dp_status *sparse_cross_entropy(shape_call *call) {
+  dp_partial_shape logits;
+  int64_t batch;
+  DP_RETURN_IF_ERROR(examples(call, &logits, &batch));
   call->outputs[0] = vector_shape(batch);
   call->outputs[1] = matrix_shape(batch, logits.dims[1]);
   return NULL;
 }
 
 static dp_status *in_top_k(shape_call *call) {
-  dp_partial_shape predictions, targets;
+  dp_partial_shape predictions;
   int64_t batch;
-  DP_RETURN_IF_ERROR(input_of_rank(call, 0, 2, &predictions));
-  DP_RETURN_IF_ERROR(input_of_rank(call, 1, 1, &targets));
-  DP_RETURN_IF_ERROR(merge_dims(predictions.dims[0], targets.dims[0], &batch));
+  DP_RETURN_IF_ERROR(examples(call, &predictions, &batch));
   call->outputs[0] = vector_shape(batch);
   return NULL;
 }
