@@ -1,29 +1,23 @@
 /* Tensors of indices; the contract is in indices_internal.h. */
 #include "kernels/indices_internal.h"
 
-#define DEFINE_FIND_BAD(name, type)                                                                \
-  static int64_t name(const type *values, int64_t count, int64_t limit) {                          \
-    for (int64_t start = 0; start < count; start += 256) {                                         \
-      int64_t end = start + 256 < count ? start + 256 : count;                                     \
-      bool bad = false;                                                                            \
-      for (int64_t i = start; i < end; ++i)                                                        \
-        bad |= values[i] < 0 || values[i] >= limit;                                                \
-      for (int64_t i = start; bad && i < end; ++i)                                                 \
-        if (values[i] < 0 || values[i] >= limit)                                                   \
-          return i;                                                                                \
-    }                                                                                              \
-    return -1;                                                                                     \
-  }
-DEFINE_FIND_BAD(find_bad_int16, int16_t)
-DEFINE_FIND_BAD(find_bad_int32, int32_t)
-DEFINE_FIND_BAD(find_bad_int64, int64_t)
+#include "kernels/loops_move_internal.h"
 
-int64_t dp_indices_find_bad(const dp_tensor *indices, int64_t limit) {
+static bool are_in_range(const dp_tensor *indices, int64_t limit) {
   int64_t count = dp_tensor_elements(indices);
   if (indices->dtype == DP_INT32)
-    return find_bad_int32(indices->data, count, limit);
-  return indices->dtype == DP_INT64 ? find_bad_int64(indices->data, count, limit)
-                                    : find_bad_int16(indices->data, count, limit);
+    return dp_move_table()->in_range[DP_MOVE_INT32](indices->data, count, limit);
+  return indices->dtype == DP_INT64 &&
+         dp_move_table()->in_range[DP_MOVE_INT64](indices->data, count, limit);
+}
+
+int64_t dp_indices_find_bad(const dp_tensor *indices, int64_t limit) {
+  if (are_in_range(indices, limit))
+    return -1;
+  for (int64_t i = 0; i < dp_tensor_elements(indices); ++i)
+    if ((uint64_t)dp_indices_at(indices->dtype, indices->data, i) >= (uint64_t)limit)
+      return i;
+  return -1;
 }
 
 void dp_indices_print_position(const dp_shape *shape, int rank, int64_t position, dp_text *text) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "kernels/families_internal.h"
+#include "kernels/indices_internal.h"
 #include "kernels/loops_optimizer_internal.h"
 #include "kernels/variable_internal.h"
 
@@ -305,7 +306,7 @@ static dp_status *check_sparse(dp_op_context *context, const optimizer_state *st
     return DP_INVALID("grad must be the same size as indices in the first dimension.");
   if (state->kind->wants_columns && inner == 0)
     return DP_INVALID("Inner dimension should be greater than zero.");
-  int64_t bad = dp_index_find_bad(indices, shape->dims[0]);
+  int64_t bad = dp_indices_find_bad(indices, shape->dims[0]);
   if (bad >= 0)
     return DP_INVALID("Index %lld at offset %lld in indices is out of range",
                       (long long)dp_index_at(indices, bad), (long long)bad);
@@ -405,13 +406,17 @@ static dp_status *update_all(dp_op_context *context, const optimizer_state *stat
   return NULL;
 }
 
+static void drop_variables(const dp_op_context *context, int count, dp_variable **variables) {
+  for (int i = 0; i < count; ++i)
+    dp_variable_drop(context, i, variables[i]);
+}
+
 static dp_status *find_variables(dp_op_context *context, int count, dp_variable **variables) {
   for (int i = 0; i < count; ++i) {
     dp_status *status = dp_variable_of_input(context, i, &variables[i]);
     if (!status)
       continue;
-    while (i > 0)
-      dp_resource_release(variables[--i]);
+    drop_variables(context, i, variables);
     if (dp_status_code(status) != DP_NOT_FOUND)
       return status;
     dp_status_release(status);
@@ -431,8 +436,7 @@ static dp_status *optimizer_compute(dp_op_context *context, void *memory) {
     status = update_all(context, state, updates);
     dp_variable_end_all(updates, count, status == NULL);
   }
-  for (int i = 0; i < count; ++i)
-    dp_resource_release(variables[i]);
+  drop_variables(context, count, variables);
   if (!status)
     dp_variable_output(context);
   return status;

@@ -168,7 +168,7 @@ static dp_status *take_from_variable(dp_op_context *context, const dp_random_sou
     status = advance(context, source, groups, &update, generator_out);
     dp_variable_end(&update, status == NULL);
   }
-  dp_resource_release(variable);
+  dp_variable_drop(context, source->slot, variable);
   return status;
 }
 

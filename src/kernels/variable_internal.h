@@ -7,13 +7,20 @@
 #include "kernels/loops_binary_internal.h"
 #include "kernels/support_internal.h"
 
-/* The variable that input `slot` refers to, by reference or by handle; retained. A handle whose
- * variable is not there gives the resource manager's NOT_FOUND. */
+/* The variable that input `slot` refers to. Behind a reference it is borrowed from the edge, behind
+ * a handle it is retained: dp_variable_drop ends either. A handle whose variable is not there gives
+ * the resource manager's NOT_FOUND. */
 DP_MUST_USE dp_status *dp_variable_of_input(dp_op_context *context, int32_t slot,
                                             dp_variable **variable_out);
+static inline void dp_variable_drop(const dp_op_context *context, int32_t slot,
+                                    dp_variable *variable) {
+  if (variable != dp_op_reference(context, slot))
+    dp_resource_release(variable);
+}
 /* INVALID_ARGUMENT, worded as TensorFlow's, unless the variable holds `dtype`. */
 DP_MUST_USE dp_status *dp_variable_expect_type(const dp_tensor *contents, dp_dtype dtype);
-/* Passes the reference on when the op has one to give; resource ops have no output. */
+/* The last thing a body does: passes the reference on when the op has one to give; resource ops
+ * have no output. */
 void dp_variable_output(dp_op_context *context);
 
 /* ---- Arithmetic on rows ---- */
@@ -45,8 +52,6 @@ static inline int64_t dp_index_at(const dp_tensor *indices, int64_t at) {
   return indices->dtype == DP_INT32 ? ((const int32_t *)indices->data)[at]
                                     : ((const int64_t *)indices->data)[at];
 }
-/* The first position whose index is outside [0, rows), or -1. */
-int64_t dp_index_find_bad(const dp_tensor *indices, int64_t rows);
 /* "indices[1,2]" for position `at`, in a static thread-local buffer. */
 const char *dp_index_text(const dp_shape *shape, int64_t at);
 

@@ -5,6 +5,8 @@
  * then changes rows in the order of the indices. Updates of equal indices keep their order. */
 #include <string.h>
 #include "kernels/families_internal.h"
+#include "kernels/indices_internal.h"
+#include "kernels/loops_move_internal.h"
 #include "kernels/variable_internal.h"
 
 static int64_t row_nanos(int64_t bytes) {
@@ -112,11 +114,27 @@ static dp_status *check_scatter(dp_op_context *context, const scatter_state *sta
                       dp_shape_text(&params->shape));
   if (state->checks_zero && has_zero(updates))
     return DP_INVALID("updates must not contain 0");
-  int64_t bad = dp_index_find_bad(indices, params->shape.dims[0]);
+  int64_t bad = dp_indices_find_bad(indices, params->shape.dims[0]);
   if (bad >= 0)
     return DP_INVALID("%s = %lld is not in [0, %lld)", dp_index_text(&indices->shape, bad),
                       (long long)dp_index_at(indices, bad), (long long)params->shape.dims[0]);
   return NULL;
+}
+
+/* Assignments of plain rows are one loop of copies on this thread: memory is their limit, and
+ * finding out which rows are whose would cost other threads as much again. */
+static void assign_rows(const scatter_work *work, const dp_tensor *indices) {
+  dp_move_table()->scatter[indices->dtype == DP_INT32 ? DP_MOVE_INT32 : DP_MOVE_INT64](
+      work->target, work->updates, indices->data, indices->shape.elements,
+      work->inner * (int64_t)work->op->size);
+}
+
+static void scatter_rows(dp_op_context *context, const dp_tensor *indices, scatter_work *work) {
+  const dp_row_op *op = work->op;
+  if (op->operation == DP_ROW_ASSIGN && !work->is_scalar && dp_dtype_is_plain(op->dtype))
+    assign_rows(work, indices);
+  else
+    dp_rows_for(context, indices, row_nanos(work->inner * (int64_t)op->size), scatter_row, work);
 }
 
 static dp_status *scatter_compute(dp_op_context *context, void *memory) {
@@ -132,12 +150,11 @@ static dp_status *scatter_compute(dp_op_context *context, void *memory) {
       int64_t rows = update.old.shape.dims[0];
       scatter_work work = {&state->op, update.target.data, updates->data,
                            rows ? update.old.shape.elements / rows : 0, updates->shape.rank == 0};
-      int64_t nanos = row_nanos(work.inner * (int64_t)state->op.size);
-      dp_rows_for(context, indices, nanos, scatter_row, &work);
+      scatter_rows(context, indices, &work);
     }
     dp_variable_end(&update, status == NULL);
   }
-  dp_resource_release(variable);
+  dp_variable_drop(context, 0, variable);
   if (!status)
     dp_variable_output(context);
   return status;
@@ -204,7 +221,7 @@ static dp_status *check_gather(const dp_tensor *params, const dp_tensor *indices
     if (params->shape.dims[i] != indices->shape.dims[i])
       return DP_INVALID("params.shape[%d] = %lld should be equal to indices.shape[%d] = %lld", i,
                         (long long)params->shape.dims[i], i, (long long)indices->shape.dims[i]);
-  int64_t bad = dp_index_find_bad(indices, params->shape.dims[*batch]);
+  int64_t bad = dp_indices_find_bad(indices, params->shape.dims[*batch]);
   if (bad >= 0)
     return DP_INVALID("%s = %lld is not in [0, %lld)", dp_index_text(&indices->shape, bad),
                       (long long)dp_index_at(indices, bad), (long long)params->shape.dims[*batch]);
@@ -338,7 +355,7 @@ static dp_status *locked_gather(dp_op_context *context, const int64_t *batch) {
     status = batch ? gather_from(context, &variable->tensor, *batch)
                    : gather_nd_from(context, &variable->tensor);
   pthread_rwlock_unlock(&variable->lock);
-  dp_resource_release(variable);
+  dp_variable_drop(context, 0, variable);
   return status;
 }
 

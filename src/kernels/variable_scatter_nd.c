@@ -151,7 +151,7 @@ static dp_status *scatter_compute(dp_op_context *context, void *memory) {
     status = scatter_into(context, memory, &update);
     dp_variable_end(&update, status == NULL);
   }
-  dp_resource_release(variable);
+  dp_variable_drop(context, 0, variable);
   if (!status)
     dp_variable_output(context);
   return status;

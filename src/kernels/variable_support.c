@@ -7,7 +7,7 @@
 dp_status *dp_variable_of_input(dp_op_context *context, int32_t slot, dp_variable **variable_out) {
   dp_variable *reference = dp_op_reference(context, slot);
   if (reference) {
-    *variable_out = dp_resource_retain(reference);
+    *variable_out = reference;
     return NULL;
   }
   dp_resource *resource;
@@ -105,14 +105,6 @@ void dp_row_apply(const dp_row_op *op, const void *from, const void *operand, bo
 }
 
 /* ---- Rows by index ---- */
-int64_t dp_index_find_bad(const dp_tensor *indices, int64_t rows) {
-  int64_t count = dp_tensor_elements(indices);
-  for (int64_t i = 0; i < count; ++i)
-    if ((uint64_t)dp_index_at(indices, i) >= (uint64_t)rows)
-      return i;
-  return -1;
-}
-
 const char *dp_index_text(const dp_shape *shape, int64_t at) {
   char *text = dp_shape_text_buffer();
   int length = snprintf(text, DP_SHAPE_TEXT_LENGTH, "indices");

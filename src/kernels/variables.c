@@ -219,7 +219,7 @@ static dp_status *add_compute(dp_op_context *context, void *memory) {
   dp_variable *variable;
   DP_RETURN_IF_ERROR(dp_variable_of_input(context, 0, &variable));
   dp_status *status = add_to(context, memory, variable);
-  dp_resource_release(variable);
+  dp_variable_drop(context, 0, variable);
   if (!status)
     dp_variable_output(context);
   return status;
@@ -257,7 +257,7 @@ static dp_status *count_compute(dp_op_context *context, void *memory) {
     status = count_once(context, *(const int64_t *)memory, &update);
     dp_variable_end(&update, status == NULL);
   }
-  dp_resource_release(variable);
+  dp_variable_drop(context, 0, variable);
   return status;
 }
 

@@ -171,7 +171,7 @@ static dp_status *shape_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_variable_of_input(context, 0, &variable));
   dp_tensor snapshot = {0};
   dp_status *status = dp_variable_read(variable, &snapshot);
-  dp_resource_release(variable);
+  dp_variable_drop(context, 0, variable);
   DP_RETURN_IF_ERROR(status);
   dp_shape shape = snapshot.shape, vector = dp_shape_vector(shape.rank);
   dp_tensor_deinit(&snapshot);
@@ -191,7 +191,7 @@ static dp_status *is_initialized_compute(dp_op_context *context, void *memory) {
   dp_status *status = dp_variable_of_input(context, 0, &variable);
   bool is_set = !status && dp_variable_is_initialized(variable);
   if (!status)
-    dp_resource_release(variable);
+    dp_variable_drop(context, 0, variable);
   dp_status_release(status);
   return dp_op_output_bool(context, 0, is_set);
 }

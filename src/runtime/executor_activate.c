@@ -108,37 +108,48 @@ static bool deliver_to_merge(const delivery *delivery, const dp_edge *edge, cons
   return deliver_dead_to_merge(delivery, merge, counter);
 }
 
-/* Tells every reader; returns how many became ready. */
-static int64_t activate(const delivery *delivery) {
+/* One input of a plain reader has come; returns whether that was the last. */
+static inline __attribute__((always_inline)) bool count_down(const delivery *delivery,
+                                                             const dp_edge *edge, bool is_live) {
   dp_worker *worker = delivery->worker;
   const dp_run *run = worker->run;
-  dp_item *items = run->executor->items;
+  uint64_t word = counter_add(run, &delivery->iteration->counters[edge->counter],
+                              is_live ? (uint64_t)-1 : DP_COUNTER_DEAD - 1);
+  if ((uint32_t)word != 0)
+    return false;
+  dp_executor_worker_add(worker, &run->executor->items[edge->item], delivery->iteration, word != 0);
+  return true;
+}
+
+static bool tell_merge(const delivery *delivery, const dp_edge *edge) {
+  dp_item *merge = &delivery->worker->run->executor->items[edge->item];
+  bool is_dead;
+  if (!deliver_to_merge(delivery, edge, merge, &is_dead))
+    return false;
+  dp_executor_worker_add(delivery->worker, merge, delivery->iteration, is_dead);
+  return true;
+}
+
+/* Tells every reader; returns how many became ready. Inlined where every node comes by, so that the
+ * delivery stays in registers. */
+static inline __attribute__((always_inline)) int64_t activate(const delivery *delivery) {
   const dp_edge *edge = delivery->source->edges;
   const dp_edge *controls = edge + delivery->source->data_edges;
   const dp_edge *end = controls + delivery->source->control_edges;
   int64_t ready = 0;
-  for (; edge < end; ++edge) {
-    bool is_dead;
+  for (; edge < controls; ++edge) {
     if (edge->is_merge) {
-      if (!deliver_to_merge(delivery, edge, &items[edge->item], &is_dead))
-        continue;
-    } else {
-      bool is_live = !delivery->is_dead;
-      if (edge < controls) {
-        bool has_value = delivery->outputs && dp_value_is_set(&delivery->outputs[edge->output]);
-        if (has_value)
-          deliver_value(delivery, edge);
-        is_live &= has_value;
-      }
-      uint64_t word = counter_add(run, &delivery->iteration->counters[edge->counter],
-                                  is_live ? (uint64_t)-1 : DP_COUNTER_DEAD - 1);
-      if ((uint32_t)word != 0)
-        continue;
-      is_dead = word != 0;
+      ready += tell_merge(delivery, edge);
+      continue;
     }
-    dp_executor_worker_add(worker, &items[edge->item], delivery->iteration, is_dead);
-    ++ready;
+    bool has_value = delivery->outputs && dp_value_is_set(&delivery->outputs[edge->output]);
+    if (has_value)
+      deliver_value(delivery, edge);
+    ready += count_down(delivery, edge, has_value && !delivery->is_dead);
   }
+  for (; edge < end; ++edge)
+    ready += edge->is_merge ? tell_merge(delivery, edge)
+                            : count_down(delivery, edge, !delivery->is_dead);
   return ready;
 }
 
@@ -422,15 +433,10 @@ static void propagate_next(delivery *delivery, dp_iteration *from) {
   retire_locked(delivery->worker, from);
 }
 
-void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iteration, bool is_dead,
-                      dp_value *outputs) {
+static __attribute__((noinline)) void propagate_elsewhere(dp_worker *worker, const dp_item *item,
+                                                          dp_iteration *iteration, bool is_dead,
+                                                          dp_value *outputs) {
   delivery delivery = {worker, item, iteration, outputs, is_dead, true};
-  if (item->kind == DP_ITEM_PLAIN) {
-    int64_t ready = activate(&delivery);
-    if (iteration->frame)
-      adjust_outstanding(worker, iteration, ready);
-    return;
-  }
   bool is_sound = true;
   lock_frames(worker->run);
   if (item->kind == DP_ITEM_ENTER)
@@ -443,6 +449,18 @@ void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iter
   if (!is_sound)
     dp_run_fail(worker->run, DP_INVALID("Exit {{node %s}} is live in two iterations of its loop",
                                         item->node->name));
+}
+
+void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iteration, bool is_dead,
+                      dp_value *outputs) {
+  if (item->kind != DP_ITEM_PLAIN) {
+    propagate_elsewhere(worker, item, iteration, is_dead, outputs);
+    return;
+  }
+  const delivery delivery = {worker, item, iteration, outputs, is_dead, true};
+  int64_t ready = activate(&delivery);
+  if (iteration->frame)
+    adjust_outstanding(worker, iteration, ready);
 }
 
 /* ---- The end of a run ---- */

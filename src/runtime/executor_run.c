@@ -202,7 +202,7 @@ static dp_status *compute_timed(dp_worker *worker, dp_item *item) {
 static inline bool wants_timing(dp_worker *worker, const dp_item *item) {
   if (item->flags & DP_ITEM_CHEAP)
     return false;
-  return (++worker->tick & 15) == 0 ||
+  return (++worker->tick & 63) == 0 ||
          atomic_load_explicit(&item->cost, memory_order_relaxed) >= DP_DEAR_NANOS;
 }
 
@@ -222,10 +222,15 @@ static void compute(dp_worker *worker, const dp_ready *ready) {
 void dp_run_node(dp_worker *worker, const dp_ready *ready) {
   dp_run *run = worker->run;
   dp_item *item = ready->item;
+  /* Nodes without a body need not know whether the run has been stopped: whatever they lead to
+   * asks. */
+  if ((item->flags & DP_ITEM_NOTHING) && !ready->is_dead && !run->step->stats) {
+    dp_run_propagate(worker, item, ready->iteration, false, worker->outputs);
+    return;
+  }
   if (__builtin_expect(dp_run_is_stopped(run), 0))
     return;
-  bool is_skipped = ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD);
-  if (is_skipped || ((item->flags & DP_ITEM_NOTHING) && !run->step->stats)) {
+  if (ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD)) {
     clear_inputs(item, ready->iteration);
     dp_run_propagate(worker, item, ready->iteration, ready->is_dead, worker->outputs);
     return;

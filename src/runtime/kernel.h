@@ -149,9 +149,11 @@ static inline void dp_op_set_output(dp_op_context *context, int32_t output, dp_t
 static inline void dp_op_pass(dp_op_context *context, int32_t input, int32_t output) {
   context->outputs[output].tensor = dp_tensor_copy(&context->inputs[input].tensor);
 }
-/* Passes a reference on. */
-void dp_op_set_reference(dp_op_context *context, int32_t output, dp_variable *variable);
-void dp_op_pass_reference(dp_op_context *context, int32_t input, int32_t output);
+/* Passes a reference on; the input has none afterwards. */
+static inline void dp_op_pass_reference(dp_op_context *context, int32_t input, int32_t output) {
+  context->outputs[output].reference = context->inputs[input].reference;
+  context->inputs[input].reference = NULL;
+}
 /* Scalar outputs in one line. */
 DP_MUST_USE dp_status *dp_op_output_int32(dp_op_context *context, int32_t output, int32_t value);
 DP_MUST_USE dp_status *dp_op_output_int64(dp_op_context *context, int32_t output, int64_t value);

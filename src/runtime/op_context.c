@@ -59,14 +59,6 @@ dp_status *dp_op_allocate_or_forward_any(dp_op_context *context, const int32_t *
   return dp_op_allocate(context, output, shape, tensor_out);
 }
 
-void dp_op_set_reference(dp_op_context *context, int32_t output, dp_variable *variable) {
-  context->outputs[output].reference = dp_resource_retain(variable);
-}
-
-void dp_op_pass_reference(dp_op_context *context, int32_t input, int32_t output) {
-  dp_op_set_reference(context, output, context->inputs[input].reference);
-}
-
 dp_status *dp_op_output_int32(dp_op_context *context, int32_t output, int32_t value) {
   return dp_tensor_scalar_int32(value, &context->outputs[output].tensor);
 }

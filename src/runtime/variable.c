@@ -42,10 +42,7 @@ dp_variable *dp_variable_create(const dp_resource_ops *ops, const char *name, dp
 }
 
 bool dp_variable_is_initialized(dp_variable *variable) {
-  pthread_rwlock_rdlock(&variable->lock);
-  bool is_set = dp_tensor_is_set(&variable->tensor);
-  pthread_rwlock_unlock(&variable->lock);
-  return is_set;
+  return atomic_load_explicit(&variable->is_set, memory_order_acquire);
 }
 
 static dp_status *uninitialized(const dp_variable *variable) {
@@ -66,6 +63,8 @@ void dp_variable_assign(dp_variable *variable, dp_tensor *value) {
   pthread_rwlock_wrlock(&variable->lock);
   dp_tensor old = dp_tensor_take(&variable->tensor);
   variable->tensor = dp_tensor_take(value);
+  atomic_store_explicit(&variable->is_set, dp_tensor_is_set(&variable->tensor),
+                        memory_order_release);
   pthread_rwlock_unlock(&variable->lock);
   dp_tensor_deinit(&old);
 }

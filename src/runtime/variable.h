@@ -9,12 +9,14 @@
 #define DP_RUNTIME_VARIABLE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include "runtime/resource.h"
 
 typedef struct dp_variable {
   dp_resource resource;
   pthread_rwlock_t lock;
   dp_tensor tensor;       /* unset until initialized */
+  atomic_bool is_set;     /* the tensor is; for those who only ask, without the lock */
   dp_dtype dtype;         /* declared */
   dp_partial_shape shape; /* declared */
   char *name;             /* for messages */

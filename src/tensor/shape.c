@@ -65,8 +65,10 @@ dp_status *dp_shape_make(int64_t rank, const int64_t *dims, dp_shape *shape_out)
 }
 
 bool dp_shape_equal(const dp_shape *a, const dp_shape *b) {
-  return a->rank == b->rank &&
-         (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0);
+  bool is_equal = a->rank == b->rank;
+  for (int i = 0; is_equal && i < a->rank; ++i)
+    is_equal = a->dims[i] == b->dims[i];
+  return is_equal;
 }
 
 dp_shape dp_shape_with(const dp_shape *shape, int axis, int64_t size) {

@@ -161,7 +161,7 @@ SHARED void test_later_body(dp_op_context *context, void *state) {
 }
 
 SHARED dp_status *test_variable_body(dp_op_context *context, void *state) {
-  dp_op_set_reference(context, 0, test_variable);
+  context->outputs[0].reference = dp_resource_retain(test_variable);
   return NULL;
 }
 
