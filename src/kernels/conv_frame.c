@@ -1,7 +1,8 @@
-/* Frames of zeros around images, offsets of taps, and the residue classes of strided gradients:
- * what ordinary and depthwise convolutions share. The contracts are in conv_internal.h. */
+/* Packed operands, frames of zeros around images, offsets of taps, and the residue classes of
+ * strided gradients: what convolutions share. The contracts are in conv_internal.h. */
 #include <string.h>
 #include "kernels/conv_internal.h"
+#include "kernels/loops_move_internal.h"
 
 int64_t dp_conv_taps(const dp_conv *conv) {
   return conv->dims[0].size * conv->dims[1].size * conv->dims[2].size;
@@ -9,6 +10,64 @@ int64_t dp_conv_taps(const dp_conv *conv) {
 
 int64_t dp_conv_pixels(const dp_conv *conv) {
   return conv->batch * conv->dims[0].out * conv->dims[1].out * conv->dims[2].out;
+}
+
+bool dp_conv_is_plain(const dp_conv *conv) {
+  bool plain = conv->groups == 1;
+  for (int i = 0; i < DP_WINDOW_DIMS; ++i) {
+    const dp_window *w = &conv->dims[i];
+    plain = plain && w->size == 1 && w->stride == 1 && w->before == 0 && w->out == w->in;
+  }
+  return plain;
+}
+
+/* ---- Packing the right operand ---- */
+static void pack_rows(const dp_conv_packing *work, int64_t first, int64_t count, const char *from,
+                      int64_t panel) {
+  int64_t width = work->columns - panel * work->panel;
+  width = width < work->panel ? width : work->panel;
+  size_t size = work->size, full = (size_t)work->panel * size;
+  char *to = work->to + (size_t)(panel * work->rows + first) * full;
+  from += (size_t)(panel * work->panel * work->column) * size;
+  if (width < work->panel)
+    memset(to, 0, (size_t)count * full);
+  if (work->column == 1) {
+    for (int64_t r = 0; r < count; ++r)
+      memcpy(to + (size_t)r * full, from + (size_t)(r * work->row) * size, (size_t)width * size);
+    return;
+  }
+  /* Columns lie in rows of the source, side by side (row is 1). */
+  dp_move_table()->transpose[size == 4 ? 2 : 3](to, work->panel, from, work->column, count, width);
+}
+
+/* A piece in all panels, while its rows are in the cache; with taps, a piece is a tap. */
+static void pack_pieces(void *arg, int64_t begin, int64_t end) {
+  const dp_conv_packing *work = arg;
+  int64_t panels = (work->columns + work->panel - 1) / work->panel;
+  for (int64_t piece = begin; piece < end; ++piece) {
+    int64_t first = piece * work->piece, count = work->rows - first;
+    count = count < work->piece ? count : work->piece;
+    int64_t offset = work->tap_offsets ? work->tap_offsets[piece] : first * work->row;
+    for (int64_t panel = 0; panel < panels; ++panel)
+      pack_rows(work, first, count, work->from + offset * (int64_t)work->size, panel);
+  }
+}
+
+dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work, dp_buffer **buffer_out) {
+  *buffer_out = NULL;
+  if (!work->tap_offsets && work->columns == work->panel && work->row == work->panel) {
+    work->to = (char *)work->from; /* one panel, as it is */
+    return NULL;
+  }
+  int64_t panels = (work->columns + work->panel - 1) / work->panel;
+  size_t bytes = (size_t)(panels * work->rows * work->panel) * work->size;
+  DP_RETURN_IF_ERROR(dp_buffer_create(bytes, buffer_out));
+  work->to = (*buffer_out)->data;
+  work->piece = work->tap_offsets ? work->tap_rows : 64;
+  int64_t pieces = (work->rows + work->piece - 1) / work->piece;
+  dp_op_for(context, pieces, panels * work->piece * work->panel * (int64_t)work->size / 8,
+            pack_pieces, work);
+  return NULL;
 }
 
 /* ---- Frames ---- */

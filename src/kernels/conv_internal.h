@@ -2,9 +2,9 @@
  * conv3d.c and depthwise.c, and for whoever fuses them.
  *
  * Images are [batch, depth, height, width, channels], dense; filters are [depth, height, width,
- * in channels / groups, out channels]. Padding is made by copying the input into a larger frame of
- * zeros, so that the loops never test for an edge. A gradient towards the input is computed as one
- * convolution for each residue of the input's coordinates modulo the strides. */
+ * in channels / groups, out channels]. A gradient towards the input is computed as one convolution
+ * for each residue of the input's coordinates modulo the strides. Where padding cannot be left out,
+ * the input is copied into a larger frame of zeros, so that the loops never test for an edge. */
 #ifndef DP_KERNELS_CONV_INTERNAL_H
 #define DP_KERNELS_CONV_INTERNAL_H
 
@@ -60,7 +60,25 @@ DP_MUST_USE dp_status *dp_depthwise_filter_gradient(dp_op_context *context, cons
                                                     const void *input, const void *gradient,
                                                     void *result);
 
-/* ---- Common ground of the two ---- */
+/* ---- Common ground ---- */
+/* Whether it is a plain product of matrices: every window is one pixel, and nothing moves. */
+bool dp_conv_is_plain(const dp_conv *conv);
+/* The right operand of a product, to be packed into panels. Row r, column j is at
+ * from[r * row + j * column], and one of the two strides is 1. Rows may also come in groups of
+ * `tap_rows`, group t at tap_offsets[t]. */
+typedef struct dp_conv_packing {
+  const char *from;
+  char *to; /* the result: [panels][rows][panel] */
+  size_t size;
+  int64_t rows, columns, row, column;
+  const int64_t *tap_offsets; /* NULL: one group */
+  int64_t tap_rows;
+  int64_t panel;
+  int64_t piece; /* rows of one task */
+} dp_conv_packing;
+/* The buffer is NULL when the operand is a panel as it is. */
+DP_MUST_USE dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work,
+                                    dp_buffer **buffer_out);
 /* Images in a frame: [batch, dims, channels] with strides in elements. */
 typedef struct dp_frame {
   const char *data;

@@ -9,7 +9,7 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define PANEL (TILE_VECTORS * LANES)
 
 /* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors` and `is_dense`
- * are constants where this is inlined. */
+ * are constants where this is inlined. The result's lines are asked for before they are needed. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense,
                           const T *const *a_rows, const dp_conv_runs *runs, const T *b,
@@ -19,19 +19,22 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense
   DP_UNROLL
   for (int i = 0; i < rows; ++i)
     DP_UNROLL
-  for (int v = 0; v < vectors; ++v)
+  for (int v = 0; v < vectors; ++v) {
     sum[i][v] = (VECTOR){0};
+    __builtin_prefetch(c_rows[i] + v * LANES, 1);
+  }
   const int64_t step = is_dense ? 1 : runs->step, length = runs->length, b_step = runs->b_step;
   for (int64_t r = 0; r < runs->count; ++r) {
     DP_UNROLL
     for (int i = 0; i < rows; ++i)
       row[i] = a_rows[i] + runs->offsets[r];
+    const T *factors = b + (runs->b_offsets ? runs->b_offsets[r] : r * length * b_step);
     for (int64_t p = 0; p < length; ++p) {
       VECTOR right[TILE_VECTORS];
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
-        right[v] = *(const MEMORY *)(b + v * LANES);
-      b += b_step;
+        right[v] = *(const MEMORY *)(factors + v * LANES);
+      factors += b_step;
       DP_UNROLL
       for (int i = 0; i < rows; ++i) {
         VECTOR factor = row[i][p * step] - (VECTOR){0};
@@ -50,49 +53,60 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense
   }
 }
 
+#define TILE_NAME(name, vectors) DP_PASTE(name##_##vectors, SUFFIX)
 #define DEFINE_TILE(name, rows, vectors, is_dense)                                                 \
-  static void DP_PASTE(name, SUFFIX)(const T *const *a, const dp_conv_runs *runs, const T *b,      \
-                                     T *const *c, bool accumulates) {                              \
+  static void TILE_NAME(name, vectors)(const T *const *a, const dp_conv_runs *runs, const T *b,    \
+                                       T *const *c, bool accumulates) {                            \
     DP_PASTE(tile_of, SUFFIX)(rows, vectors, is_dense, a, runs, b, c, accumulates);                \
   }
-DEFINE_TILE(dense_full, TILE_ROWS, TILE_VECTORS, true)
-DEFINE_TILE(dense_half, TILE_ROWS, TILE_VECTORS / 2, true)
-DEFINE_TILE(sparse_full, TILE_ROWS, TILE_VECTORS, false)
-DEFINE_TILE(sparse_half, TILE_ROWS, TILE_VECTORS / 2, false)
-#if TILE_ROWS > 4
-DEFINE_TILE(four_full, 4, TILE_VECTORS, false)
-DEFINE_TILE(four_half, 4, TILE_VECTORS / 2, false)
+#if TILE_VECTORS == 4
+#define DEFINE_TILES(name, rows, is_dense)                                                         \
+  DEFINE_TILE(name, rows, 1, is_dense)                                                             \
+  DEFINE_TILE(name, rows, 2, is_dense)                                                             \
+  DEFINE_TILE(name, rows, 3, is_dense)                                                             \
+  DEFINE_TILE(name, rows, 4, is_dense)
+#define TILE_NAMES(name)                                                                           \
+  { TILE_NAME(name, 1), TILE_NAME(name, 2), TILE_NAME(name, 3), TILE_NAME(name, 4) }
+#else
+#define DEFINE_TILES(name, rows, is_dense)                                                         \
+  DEFINE_TILE(name, rows, 1, is_dense)                                                             \
+  DEFINE_TILE(name, rows, 2, is_dense)
+#define TILE_NAMES(name)                                                                           \
+  { TILE_NAME(name, 1), TILE_NAME(name, 2) }
 #endif
-DEFINE_TILE(two_full, 2, TILE_VECTORS, false)
-DEFINE_TILE(two_half, 2, TILE_VECTORS / 2, false)
-DEFINE_TILE(one_full, 1, TILE_VECTORS, false)
-DEFINE_TILE(one_half, 1, TILE_VECTORS / 2, false)
-#undef DEFINE_TILE
+DEFINE_TILES(dense, TILE_ROWS, true)
+DEFINE_TILES(sparse, TILE_ROWS, false)
+DEFINE_TILES(four, 4, false)
+DEFINE_TILES(two, 2, false)
+DEFINE_TILES(one, 1, false)
 
-/* `width` is that of a full or a half panel. */
+typedef void (*DP_PASTE(tile_fn, SUFFIX))(const T *const *a, const dp_conv_runs *runs, const T *b,
+                                          T *const *c, bool accumulates);
+/* By the number of vectors. */
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(dense_tiles, SUFFIX)[] = TILE_NAMES(dense);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(sparse_tiles, SUFFIX)[] = TILE_NAMES(sparse);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(fours, SUFFIX)[] = TILE_NAMES(four);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(twos, SUFFIX)[] = TILE_NAMES(two);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(ones, SUFFIX)[] = TILE_NAMES(one);
+#undef TILE_NAME
+#undef DEFINE_TILE
+#undef DEFINE_TILES
+#undef TILE_NAMES
+
 static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_conv_runs *runs,
-                                         const T *b, T *const *c, bool is_full, bool accumulates) {
-  int i = 0;
+                                         const T *b, T *const *c, int vectors, bool accumulates) {
+  int i = 0, index = vectors - 1;
   if (rows == TILE_ROWS) {
-    if (runs->step == 1)
-      (is_full ? DP_PASTE(dense_full, SUFFIX) : DP_PASTE(dense_half, SUFFIX))(a, runs, b, c,
-                                                                              accumulates);
-    else
-      (is_full ? DP_PASTE(sparse_full, SUFFIX) : DP_PASTE(sparse_half, SUFFIX))(a, runs, b, c,
-                                                                                accumulates);
+    (runs->step == 1 ? DP_PASTE(dense_tiles, SUFFIX)
+                     : DP_PASTE(sparse_tiles, SUFFIX))[index](a, runs, b, c, accumulates);
     return;
   }
-#if TILE_ROWS > 4
   for (; i + 4 <= rows; i += 4)
-    (is_full ? DP_PASTE(four_full, SUFFIX) : DP_PASTE(four_half, SUFFIX))(a + i, runs, b, c + i,
-                                                                          accumulates);
-#endif
+    DP_PASTE(fours, SUFFIX)[index](a + i, runs, b, c + i, accumulates);
   for (; i + 2 <= rows; i += 2)
-    (is_full ? DP_PASTE(two_full, SUFFIX) : DP_PASTE(two_half, SUFFIX))(a + i, runs, b, c + i,
-                                                                        accumulates);
+    DP_PASTE(twos, SUFFIX)[index](a + i, runs, b, c + i, accumulates);
   if (i < rows)
-    (is_full ? DP_PASTE(one_full, SUFFIX) : DP_PASTE(one_half, SUFFIX))(a + i, runs, b, c + i,
-                                                                        accumulates);
+    DP_PASTE(ones, SUFFIX)[index](a + i, runs, b, c + i, accumulates);
 }
 
 /* What does not fill its vectors goes through a tile on the stack. */
@@ -101,9 +115,9 @@ static void DP_PASTE(tile, SUFFIX)(const void *const *a_rows, int rows, const dp
                                    bool accumulates) {
   const T *const *a = (const T *const *)a_rows;
   T *const *c = (T *const *)c_rows;
-  bool is_full = width > PANEL / 2;
-  if (width == PANEL || width == PANEL / 2) {
-    DP_PASTE(whole_tile, SUFFIX)(a, rows, runs, b, c, is_full, accumulates);
+  int vectors = (int)(width + LANES - 1) / LANES;
+  if (width == vectors * LANES) {
+    DP_PASTE(whole_tile, SUFFIX)(a, rows, runs, b, c, vectors, accumulates);
     return;
   }
   T edges[TILE_ROWS][PANEL] __attribute__((aligned(64)));
@@ -112,7 +126,7 @@ static void DP_PASTE(tile, SUFFIX)(const void *const *a_rows, int rows, const dp
     edge_rows[i] = edges[i];
   for (int i = 0; accumulates && i < rows; ++i)
     memcpy(edges[i], c[i], (size_t)width * sizeof(T));
-  DP_PASTE(whole_tile, SUFFIX)(a, rows, runs, b, edge_rows, is_full, accumulates);
+  DP_PASTE(whole_tile, SUFFIX)(a, rows, runs, b, edge_rows, vectors, accumulates);
   for (int i = 0; i < rows; ++i)
     memcpy(c[i], edges[i], (size_t)width * sizeof(T));
 }

@@ -2,9 +2,9 @@
  *
  * All three directions of a convolution are products of matrices whose left rows lie scattered in
  * memory: for `rows` rows, c_row[i][j] (+)= sum over runs r and steps p of
- *   a_row[i][offsets[r] + p * step] * b[(r * length + p) * b_step + j].
+ *   a_row[i][offsets[r] + p * step] * b[b_offsets[r] + p * b_step + j].
  * b is packed: one panel of columns after the other, zero beyond the last column; its step is the
- * panel's width. It may also be a matrix as it is, where the columns fill whole or half panels.
+ * panel's width. It may also be a matrix as it is, where the columns fill whole vectors.
  * Offsets and strides are in elements. Nothing here allocates. */
 #ifndef DP_KERNELS_LOOPS_CONV_INTERNAL_H
 #define DP_KERNELS_LOOPS_CONV_INTERNAL_H
@@ -15,10 +15,11 @@
 #include "tensor/dtype.h"
 
 typedef struct dp_conv_runs {
-  const int64_t *offsets; /* of each run, from a row's start */
-  int64_t count, length;  /* runs, and steps of each */
-  int64_t step;           /* elements between steps */
-  int64_t b_step;         /* of the right operand */
+  const int64_t *offsets;   /* of each run, from a row's start */
+  int64_t count, length;    /* runs, and steps of each */
+  int64_t step;             /* elements between steps */
+  int64_t b_step;           /* of the right operand */
+  const int64_t *b_offsets; /* of each run; NULL: run after run */
 } dp_conv_runs;
 
 /* At most `tile_rows` rows; `width` columns of c, at most `panel`. */
@@ -49,6 +50,7 @@ typedef struct dp_conv_fns {
   dp_conv_products_fn products;
   int tile_rows; /* at most DP_CONV_MAX_TILE */
   int panel;
+  int lanes; /* of a vector */
 } dp_conv_fns;
 #define DP_CONV_MAX_TILE 6
 
