@@ -1,6 +1,7 @@
 /* Ops that put elements in another order: transposes, reversals, rolls, tiles. All of them are
  * moves (move_internal.h) with the right strides. */
 #include "kernels/families_internal.h"
+#include "kernels/loops_index_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/move_internal.h"
 
@@ -90,20 +91,25 @@ static dp_status *conjugate_compute(dp_op_context *context, void *state) {
   return transpose(context, true);
 }
 
-/* The first position whose value is out of bounds or there already, or -1. `to` starts as -1. */
-#define DEFINE_INVERT(type)                                                                        \
-  static int64_t invert_##type(const type##_t *from, type##_t *to, int64_t count) {                \
-    for (int64_t i = 0; i < count; ++i) {                                                          \
-      if ((uint64_t)from[i] >= (uint64_t)count || to[from[i]] != -1)                               \
-        return i;                                                                                  \
-      to[from[i]] = (type##_t)i;                                                                   \
-    }                                                                                              \
-    return -1;                                                                                     \
+/* What is wrong with values that are no permutation: names the first that is out of bounds or there
+ * already. `seen` has room for them and is all -1. */
+static dp_status *not_a_permutation(const dp_tensor *input, dp_tensor *seen) {
+  int64_t count = dp_tensor_elements(input);
+  size_t size = dp_dtype_size(input->dtype);
+  static const int64_t mark = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value = dp_tensor_int_at(input, i);
+    if (value < 0 || value >= count)
+      return DP_INVALID("%lld is not between 0 and %lld", (long long)value, (long long)count);
+    if (dp_tensor_int_at(seen, value) != -1)
+      return DP_INVALID("%lld is duplicated in the input.", (long long)value);
+    memcpy((char *)seen->data + (size_t)value * size, &mark, size);
   }
-DEFINE_INVERT(int32)
-DEFINE_INVERT(int64)
-#undef DEFINE_INVERT
+  return dp_status_create(DP_INTERNAL, "a permutation was taken for none");
+}
 
+/* Values within bounds that leave no place of the result empty are a permutation: they are looked
+ * at, placed, and the result is looked over, each in a loop without branches. */
 static dp_status *invert_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   if (input->shape.rank != 1)
@@ -112,16 +118,15 @@ static dp_status *invert_compute(dp_op_context *context, void *state) {
   dp_shape shape = input->shape;
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  bool wide = input->dtype == DP_INT64;
-  memset(output->data, 0xff, (size_t)count * (wide ? 8 : 4));
-  int64_t bad = wide ? invert_int64(input->data, output->data, count)
-                     : invert_int32(input->data, output->data, count);
-  if (bad < 0)
-    return NULL;
-  int64_t value = dp_tensor_int_at(input, bad);
-  if (value < 0 || value >= count)
-    return DP_INVALID("%lld is not between 0 and %lld", (long long)value, (long long)count);
-  return DP_INVALID("%lld is duplicated in the input.", (long long)value);
+  const dp_index_loops *loops = dp_index_loops_of(input->dtype == DP_INT32);
+  memset(output->data, 0xff, dp_tensor_bytes(output));
+  if (loops->in_range(input->data, count, count)) {
+    loops->invert(output->data, input->data, count);
+    if (loops->in_range(output->data, count, count))
+      return NULL;
+    memset(output->data, 0xff, dp_tensor_bytes(output));
+  }
+  return not_a_permutation(input, output);
 }
 
 /* ---- Reverse ---- */

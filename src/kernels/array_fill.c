@@ -1,6 +1,7 @@
 /* Ops that make memory from little or nothing: Fill, Empty, OneHot, deep copies, fingerprints. */
 #include "base/checksum.h"
 #include "kernels/families_internal.h"
+#include "kernels/loops_move_internal.h"
 #include "kernels/move_internal.h"
 
 static dp_status *fill_compute(dp_op_context *context, void *state) {
@@ -52,6 +53,8 @@ typedef struct one_hot_work {
   dp_dtype dtype;
   size_t size;
   int64_t depth, suffix;
+  const void *off;
+  dp_move_fill_fn fill;
 } one_hot_work;
 
 /* Entries of the indices, each of which sets at most one element. */
@@ -62,12 +65,29 @@ static void set_hot(void *arg, int64_t begin, int64_t end) {
     int64_t index = dp_tensor_int_at(work->indices, i);
     if (index < 0 || index >= work->depth)
       continue;
-    int64_t at = (i / work->suffix * work->depth + index) * work->suffix + i % work->suffix;
+    int64_t at = work->suffix == 1
+                     ? i * work->depth + index /* a division takes its time */
+                     : (i / work->suffix * work->depth + index) * work->suffix + i % work->suffix;
     char *to = work->to + at * (int64_t)work->size;
-    if (plain)
+    if (plain && work->size == sizeof(float))
+      memcpy(to, work->value, sizeof(float)); /* an instruction, where the next is a call */
+    else if (plain)
       memcpy(to, work->value, work->size);
     else
       dp_tensor_copy_elements(work->dtype, to, work->value, 1);
+  }
+}
+
+/* The new dimension is the last, and each index has a row: some rows are filled and, while they are
+ * in the cache, set. */
+static void fill_rows(void *arg, int64_t begin, int64_t end) {
+  const one_hot_work *work = arg;
+  int64_t row_bytes = work->depth * (int64_t)work->size;
+  int64_t some = (8 << 10) / row_bytes + 1;
+  for (int64_t i = begin; i < end; i += some) {
+    int64_t stop = end - i < some ? end : i + some;
+    work->fill(work->to + i * row_bytes, work->off, (stop - i) * work->depth);
+    set_hot(arg, i, stop);
   }
 }
 
@@ -105,14 +125,21 @@ static dp_status *one_hot_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   if (shape.elements == 0)
     return NULL;
-  dp_move_fill(context, output->dtype, output->data, dp_op_input(context, 3)->data, shape.elements);
-  one_hot_work work = {dp_op_input(context, 0),
-                       output->data,
-                       dp_op_input(context, 2)->data,
-                       output->dtype,
-                       dp_dtype_size(output->dtype),
-                       shape.dims[axis],
-                       dp_shape_product(&shape, axis + 1, shape.rank)};
+  one_hot_work work = {.indices = dp_op_input(context, 0),
+                       .to = output->data,
+                       .value = dp_op_input(context, 2)->data,
+                       .dtype = output->dtype,
+                       .size = dp_dtype_size(output->dtype),
+                       .depth = shape.dims[axis],
+                       .suffix = dp_shape_product(&shape, axis + 1, shape.rank),
+                       .off = dp_op_input(context, 3)->data};
+  if (work.suffix == 1 && dp_dtype_is_plain(work.dtype)) {
+    work.fill = dp_move_table()->fill[__builtin_ctzll(work.size)];
+    dp_op_for(context, dp_tensor_elements(work.indices), work.depth * (int64_t)work.size / 20 + 5,
+              fill_rows, &work);
+    return NULL;
+  }
+  dp_move_fill(context, work.dtype, work.to, work.off, shape.elements);
   dp_kernel_for(context, dp_tensor_elements(work.indices), 5000, set_hot, &work);
   return NULL;
 }

@@ -4,6 +4,9 @@
 #include "kernels/combine_internal.h"
 #include "kernels/families_internal.h"
 #include "kernels/indices_internal.h"
+#include "kernels/loops_index_internal.h"
+#include "kernels/loops_move_internal.h"
+#include "kernels/move_internal.h"
 
 /* ---- Rows of N-dimensional indices ---- */
 typedef struct scatter_state {
@@ -190,6 +193,16 @@ static dp_status *sparse_check(dp_op_context *context, int64_t *count_out, int64
   return NULL;
 }
 
+/* Whether a vector of indices increases and stays within bounds. */
+static bool increases(const dp_indices_rows *rows) {
+  const dp_tensor *indices = rows->indices;
+  return rows->depth == 1 && rows->rows > 0 &&
+         dp_index_loops_of(indices->dtype == DP_INT32)->order(indices->data, rows->rows) ==
+             DP_INDEX_INCREASES &&
+         dp_tensor_int_at(indices, 0) >= 0 &&
+         dp_tensor_int_at(indices, rows->rows - 1) < rows->dims[0];
+}
+
 /* With validation, rows must be in order, without repeats, and within bounds. */
 static dp_status *sparse_check_order(const dp_indices_rows *rows, const dp_shape *shape) {
   int64_t previous = -1;
@@ -236,6 +249,56 @@ static bool sparse_place(const dp_indices_rows *rows, const dp_tensor *values,
   return true;
 }
 
+/* ---- A vector of increasing indices: each part of the result is filled and, while it is in the
+ * cache, gets its values. ---- */
+#define PART_BYTES ((int64_t)128 << 10)
+
+typedef struct sparse_work {
+  const dp_tensor *indices, *values, *blank;
+  char *to;
+  size_t size;
+  dp_move_fill_fn fill;
+  const dp_index_loops *loops;
+} sparse_work;
+
+/* The first position whose index is not below `limit`. */
+static int64_t first_from(const dp_tensor *indices, int64_t limit) {
+  int64_t low = 0, high = indices->shape.elements;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (dp_tensor_int_at(indices, middle) < limit)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static void fill_and_place(void *arg, int64_t begin, int64_t end) {
+  const sparse_work *work = arg;
+  int64_t size = (int64_t)work->size, part = PART_BYTES / size;
+  size_t index_size = dp_dtype_size(work->indices->dtype);
+  for (int64_t at = begin; at < end; at += part) {
+    int64_t stop = end - at < part ? end : at + part;
+    work->fill(work->to + at * size, work->blank->data, stop - at);
+    int64_t first = first_from(work->indices, at), last = first_from(work->indices, stop);
+    work->loops->scatter(work->to, (const char *)work->values->data + first * size,
+                         (const char *)work->indices->data + (size_t)first * index_size,
+                         last - first, size);
+  }
+}
+
+static void run_increasing(dp_op_context *context, dp_tensor *output) {
+  sparse_work work = {.indices = dp_op_input(context, 0),
+                      .values = dp_op_input(context, 2),
+                      .blank = dp_op_input(context, 3),
+                      .to = output->data,
+                      .size = dp_dtype_size(output->dtype)};
+  work.fill = dp_move_table()->fill[__builtin_ctzll(work.size)];
+  work.loops = dp_index_loops_of(work.indices->dtype == DP_INT32);
+  dp_kernel_for(context, output->shape.elements, 50 * (int64_t)work.size, fill_and_place, &work);
+}
+
 static dp_status *sparse_compute(dp_op_context *context, void *state) {
   const dp_tensor *indices = dp_op_input(context, 0), *values = dp_op_input(context, 2);
   int64_t count = 0, depth = 0;
@@ -245,10 +308,15 @@ static dp_status *sparse_compute(dp_op_context *context, void *state) {
   dp_indices_rows rows = {.indices = indices, .depth = depth, .rows = count};
   dp_move_strides(&shape, rows.strides);
   memcpy(rows.dims, shape.dims, sizeof rows.dims);
-  if (*(const bool *)state)
+  bool is_simple = increases(&rows);
+  if (*(const bool *)state && !is_simple)
     DP_RETURN_IF_ERROR(sparse_check_order(&rows, &shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
+  if (is_simple && values->shape.rank == 1 && dp_dtype_is_plain(output->dtype)) {
+    run_increasing(context, output);
+    return NULL;
+  }
   dp_move_fill(context, output->dtype, output->data, dp_op_input(context, 3)->data, shape.elements);
   return sparse_place(&rows, values, &shape, output)
              ? NULL

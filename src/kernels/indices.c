@@ -1,14 +1,12 @@
 /* Tensors of indices; the contract is in indices_internal.h. */
 #include "kernels/indices_internal.h"
 
-#include "kernels/loops_move_internal.h"
+#include "kernels/loops_index_internal.h"
 
 static bool are_in_range(const dp_tensor *indices, int64_t limit) {
-  int64_t count = dp_tensor_elements(indices);
-  if (indices->dtype == DP_INT32)
-    return dp_move_table()->in_range[DP_MOVE_INT32](indices->data, count, limit);
-  return indices->dtype == DP_INT64 &&
-         dp_move_table()->in_range[DP_MOVE_INT64](indices->data, count, limit);
+  bool is_int32 = indices->dtype == DP_INT32;
+  return (is_int32 || indices->dtype == DP_INT64) &&
+         dp_index_loops_of(is_int32)->in_range(indices->data, dp_tensor_elements(indices), limit);
 }
 
 int64_t dp_indices_find_bad(const dp_tensor *indices, int64_t limit) {

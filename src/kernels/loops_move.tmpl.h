@@ -75,11 +75,15 @@ static inline void NAME(transpose_tile)(UNIT *restrict to, int64_t to_stride,
 #endif
 }
 
-/* A square whose sides are a line of the cache. It goes through copies on the stack, so that every
- * line outside is touched once: strides that are powers of two put all of them into one set. */
+/* A square whose sides are a line of the cache. Without registers for it, it goes through copies on
+ * the stack, so that every line outside is touched once: strides that are powers of two put all of
+ * them into one set. */
 #define LINE ((int64_t)(64 / sizeof(UNIT)))
 static void NAME(transpose_lines)(UNIT *to, int64_t to_stride, const UNIT *from,
                                   int64_t from_stride) {
+#ifdef TRANSPOSE_LINES
+  TRANSPOSE_LINES(to, to_stride, from, from_stride);
+#else
   UNIT in[LINE * LINE], out[LINE * LINE];
   for (int64_t c = 0; c < LINE; ++c)
     memcpy(in + c * LINE, from + c * from_stride, 64);
@@ -88,6 +92,7 @@ static void NAME(transpose_lines)(UNIT *to, int64_t to_stride, const UNIT *from,
       NAME(transpose_tile)(out + r * LINE + c, LINE, in + c * LINE + r, LINE);
   for (int64_t r = 0; r < LINE; ++r)
     memcpy(to + r * to_stride, out + r * LINE, 64);
+#endif
 }
 
 static void NAME(transpose)(void *to_memory, int64_t to_stride, const void *from_memory,

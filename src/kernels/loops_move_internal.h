@@ -1,11 +1,10 @@
-/* Loops that move elements of 1, 2, 4, 8 or 16 bytes, or rows chosen by indices; one table for each
- * instruction set. The index into arrays of DP_MOVE_SIZES is the size's logarithm. Strides are in
+/* Loops that move elements of 1, 2, 4, 8 or 16 bytes; one table for each instruction set. The index
+ * into the arrays is the size's logarithm. Strides are in
  * elements. Memory may be aligned to a byte only: a run of small elements is moved as one large
  * element. */
 #ifndef DP_KERNELS_LOOPS_MOVE_INTERNAL_H
 #define DP_KERNELS_LOOPS_MOVE_INTERNAL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/isa/isa_internal.h"
@@ -25,20 +24,10 @@ typedef void (*dp_move_transpose_fn)(void *to, int64_t to_stride, const void *fr
                                      int64_t from_stride, int64_t rows, int64_t columns);
 typedef void (*dp_move_fill_fn)(void *to, const void *value, int64_t count);
 
-/* Whether all of `count` indices are in [0, limit). */
-typedef bool (*dp_move_in_range_fn)(const void *indices, int64_t count, int64_t limit);
-/* Row i of `from` goes to row indices[i] of `to`; the last of equal indices counts. Rows have
- * `bytes` bytes. */
-typedef void (*dp_move_scatter_fn)(void *to, const void *from, const void *indices, int64_t count,
-                                   int64_t bytes);
-typedef enum dp_move_index { DP_MOVE_INT32, DP_MOVE_INT64, DP_MOVE_INDICES } dp_move_index;
-
 typedef struct dp_move_loops {
   dp_move_strided_fn strided[DP_MOVE_SIZES];
   dp_move_transpose_fn transpose[DP_MOVE_SIZES];
   dp_move_fill_fn fill[DP_MOVE_SIZES];
-  dp_move_in_range_fn in_range[DP_MOVE_INDICES];
-  dp_move_scatter_fn scatter[DP_MOVE_INDICES];
 } dp_move_loops;
 DP_ISA_TABLE(dp_move_loops, dp_move_table)
 

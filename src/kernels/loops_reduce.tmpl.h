@@ -82,9 +82,37 @@ static void NAME(rows)(const void *from, void *to, int64_t outer, int64_t n) {
     result[i] = NAME(row)(x + i * n, n);
 }
 
+/* Up to four rows in one pass, in their order. */
+static void NAME(few_rows)(const T *restrict x, T *restrict result, int64_t n, int64_t inner,
+                           int64_t stride) {
+  const T *a = x, *b = a + stride, *c = b + stride, *d = c + stride;
+#define FIRST COMBINE(IDENTITY, LOAD(a[j]))
+#define SECOND COMBINE(FIRST, LOAD(b[j]))
+#define THIRD COMBINE(SECOND, LOAD(c[j]))
+  if (n == 1)
+    for (int64_t j = 0; j < inner; ++j)
+      result[j] = FIRST;
+  else if (n == 2)
+    for (int64_t j = 0; j < inner; ++j)
+      result[j] = SECOND;
+  else if (n == 3)
+    for (int64_t j = 0; j < inner; ++j)
+      result[j] = THIRD;
+  else
+    for (int64_t j = 0; j < inner; ++j)
+      result[j] = COMBINE(THIRD, LOAD(d[j]));
+#undef FIRST
+#undef SECOND
+#undef THIRD
+}
+
 #define COLUMNS 1024
 /* A block of at most COLUMNS columns. Groups of 256 rows are reduced apart and then joined. */
 static void NAME(block)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
+  if (n >= 1 && n <= 4) {
+    NAME(few_rows)(x, result, n, inner, stride);
+    return;
+  }
   for (int64_t j = 0; j < inner; ++j)
     result[j] = IDENTITY;
   for (int64_t begin = 0; begin < n; begin += 256) {

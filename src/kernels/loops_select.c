@@ -1,6 +1,7 @@
 /* Choosing between elements; compiled once for each instruction set. */
 #include "kernels/loops_select_internal.h"
 
+#include <string.h>
 #include "kernels/loops_types_internal.h"
 
 typedef struct sixteen_bytes {

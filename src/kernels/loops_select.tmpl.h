@@ -7,10 +7,14 @@ static void DP_PASTE(select, SUFFIX)(const uint8_t *condition, const void *a_dat
   if (!condition_stride) {
     const T *from = *condition ? a : b;
     int64_t stride = *condition ? a_stride : b_stride;
+    T one = *from;
     if (from == to)
       return;
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = from[i * stride];
+    if (stride)
+      memcpy(to, from, (size_t)count * sizeof(T));
+    else
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = one;
   } else if (a_stride && b_stride) {
     DP_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) {

@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "kernels/loops_binary_internal.h"
+#include "kernels/loops_index_internal.h"
 #include "kernels/loops_reduce_internal.h"
 #include "kernels/reduce_internal.h"
 #include "kernels/support_internal.h"
@@ -97,6 +98,9 @@ static void fill_default(const segment_state *state, char *to, int64_t count) {
 /* ---- Sorted ids ---- */
 static dp_status *check_sorted(const dp_tensor *ids, int64_t output_rows) {
   int64_t count = dp_tensor_elements(ids);
+  const dp_index_loops *loops = dp_index_loops_of(ids->dtype == DP_INT32);
+  if (loops->order(ids->data, count) != DP_INDEX_UNSORTED && dp_tensor_int_at(ids, 0) >= 0)
+    return NULL; /* the last is within bounds */
   for (int64_t i = 0; i < count; ++i) {
     int64_t id = dp_tensor_int_at(ids, i);
     if (i > 0 && id < dp_tensor_int_at(ids, i - 1))
@@ -139,7 +143,8 @@ static dp_status *segment_compute(dp_op_context *context, void *memory) {
   int64_t last = count ? dp_tensor_int_at(ids, count - 1) : -1;
   if (count && (last < 0 || last == INT64_MAX))
     return DP_INVALID("segment ids must be >= 0");
-  DP_RETURN_IF_ERROR(check_sorted(ids, last + 1));
+  if (count)
+    DP_RETURN_IF_ERROR(check_sorted(ids, last + 1));
   int64_t dims[DP_MAX_RANK];
   memcpy(dims, input->shape.dims, sizeof dims);
   dims[0] = last + 1;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include "kernels/gemm_internal.h"
+#include "kernels/loops_index_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/matmul_internal.h"
 #include "kernels/support_internal.h"
@@ -49,9 +50,26 @@ typedef struct sparse_work {
 #define CONJUGATE(kind, value, yes)                                                                \
   kind##_of(__real__(value), (yes) ? -__imag__(value) : __imag__(value))
 
+/* The common case has loops of its own. */
+static bool multiply_rows(const sparse_work *work, int64_t begin, int64_t end) {
+  if (work->b_column != 1 || (work->state->work != DP_FLOAT && work->state->work != DP_DOUBLE))
+    return false;
+  const dp_index_loops *loops = dp_index_loops_of(work->indices->dtype == DP_INT32);
+  dp_index_product product = {work->indices->data,   work->values,  work->b, work->to,
+                              work->entries,         work->columns, begin,   end,
+                              work->state->adjoint_a};
+  if (work->state->work == DP_FLOAT)
+    loops->multiply_float(&product);
+  else
+    loops->multiply_double(&product);
+  return true;
+}
+
 static void add_columns(void *arg, int64_t begin, int64_t end) {
   const sparse_work *work = arg;
   const sparse_state *state = work->state;
+  if (multiply_rows(work, begin, end))
+    return;
   switch (state->work) {
   case DP_FLOAT:
     ADD(float, value *other)

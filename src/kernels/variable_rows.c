@@ -6,7 +6,7 @@
 #include <string.h>
 #include "kernels/families_internal.h"
 #include "kernels/indices_internal.h"
-#include "kernels/loops_move_internal.h"
+#include "kernels/loops_index_internal.h"
 #include "kernels/variable_internal.h"
 
 static int64_t row_nanos(int64_t bytes) {
@@ -124,9 +124,9 @@ static dp_status *check_scatter(dp_op_context *context, const scatter_state *sta
 /* Assignments of plain rows are one loop of copies on this thread: memory is their limit, and
  * finding out which rows are whose would cost other threads as much again. */
 static void assign_rows(const scatter_work *work, const dp_tensor *indices) {
-  dp_move_table()->scatter[indices->dtype == DP_INT32 ? DP_MOVE_INT32 : DP_MOVE_INT64](
-      work->target, work->updates, indices->data, indices->shape.elements,
-      work->inner * (int64_t)work->op->size);
+  dp_index_loops_of(indices->dtype == DP_INT32)
+      ->scatter(work->target, work->updates, indices->data, indices->shape.elements,
+                work->inner * (int64_t)work->op->size);
 }
 
 static void scatter_rows(dp_op_context *context, const dp_tensor *indices, scatter_work *work) {
