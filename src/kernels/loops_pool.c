@@ -6,32 +6,77 @@
 #include <stdbool.h>
 #include "kernels/loops_types_internal.h"
 
+#define DP_UNROLL _Pragma("GCC unroll 16")
+
+typedef enum pooling {
+  LARGEST, /* of the window */
+  AVERAGE,
+  PLACE, /* of the first largest: its number in the window */
+  PICK,  /* what another image has at that place */
+} pooling;
+
+#define IS_FLOAT
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define VECTOR_BYTES 64
-#define LARGER_FLOAT(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
-#define LARGER_DOUBLE(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
+#define LARGER(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
+#define IF_LARGER(a, b, yes, no)                                                                   \
+  _mm512_mask_mov_ps((__m512)(no), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ),       \
+                     (__m512)(yes))
+#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
+  _mm512_mask_add_ps((__m512)(sum), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ),      \
+                     (__m512)(sum), (__m512)(yes))
+#define LOAD_PART(from, count) _mm512_maskz_loadu_ps((__mmask16)((1 << (count)) - 1), from)
+#define STORE_PART(to, value, count)                                                               \
+  _mm512_mask_storeu_ps(to, (__mmask16)((1 << (count)) - 1), (__m512)(value))
 #elif defined(__AVX__)
 #include <immintrin.h>
 #define VECTOR_BYTES 32
-#define LARGER_FLOAT(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
-#define LARGER_DOUBLE(a, b) _mm256_max_pd((__m256d)(a), (__m256d)(b))
+#define LARGER(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
+#define IF_LARGER(a, b, yes, no)                                                                   \
+  _mm256_blendv_ps((__m256)(no), (__m256)(yes), _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_GT_OQ))
+#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
+  ((__m256)(sum) +                                                                                 \
+   _mm256_and_ps(_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ), (__m256)(yes)))
 #else
 #define VECTOR_BYTES 16
-#define LARGER_FLOAT(a, b) ((((a) > (b)) & (places_float)(a)) | (~((a) > (b)) & (places_float)(b)))
-#define LARGER_DOUBLE(a, b)                                                                        \
-  ((((a) > (b)) & (places_double)(a)) | (~((a) > (b)) & (places_double)(b)))
+typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
+#define LARGER(a, b) IF_LARGER(a, b, a, b)
+#define IF_LARGER(a, b, yes, no)                                                                   \
+  ((((a) > (b)) & (mask_float)(yes)) | (~((a) > (b)) & (mask_float)(no)))
+#define ADD_IF_EQUAL(sum, a, b, yes) ((sum) + (vector_float)(((a) == (b)) & (mask_float)(yes)))
 #endif
-
-#define IS_FLOAT
-#define MASK int32_t
-#define LARGER LARGER_FLOAT
 #define T float
 #define SUFFIX float
 #define LEAST (-INFINITY)
 #include "kernels/loops_pool.tmpl.h"
-#define MASK int64_t
-#define LARGER LARGER_DOUBLE
+
+#if defined(__AVX512F__)
+#define LARGER(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
+#define IF_LARGER(a, b, yes, no)                                                                   \
+  _mm512_mask_mov_pd((__m512d)(no), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ),    \
+                     (__m512d)(yes))
+#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
+  _mm512_mask_add_pd((__m512d)(sum), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ),   \
+                     (__m512d)(sum), (__m512d)(yes))
+#define LOAD_PART(from, count) _mm512_maskz_loadu_pd((__mmask8)((1 << (count)) - 1), from)
+#define STORE_PART(to, value, count)                                                               \
+  _mm512_mask_storeu_pd(to, (__mmask8)((1 << (count)) - 1), (__m512d)(value))
+#elif defined(__AVX__)
+#define LARGER(a, b) _mm256_max_pd((__m256d)(a), (__m256d)(b))
+#define IF_LARGER(a, b, yes, no)                                                                   \
+  _mm256_blendv_pd((__m256d)(no), (__m256d)(yes),                                                  \
+                   _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_GT_OQ))
+#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
+  ((__m256d)(sum) +                                                                                \
+   _mm256_and_pd(_mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ), (__m256d)(yes)))
+#else
+#define LARGER(a, b) IF_LARGER(a, b, a, b)
+#define IF_LARGER(a, b, yes, no)                                                                   \
+  ((((a) > (b)) & (mask_double)(yes)) | (~((a) > (b)) & (mask_double)(no)))
+#define ADD_IF_EQUAL(sum, a, b, yes) ((sum) + (vector_double)(((a) == (b)) & (mask_double)(yes)))
+#endif
 #define T double
 #define SUFFIX double
 #define LEAST (-(double)INFINITY)
@@ -76,8 +121,9 @@
   .gather = gather_##name
 #define FLOAT_ENTRY(name)                                                                          \
   ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name,                             \
-               .view_largest = view_largest_##name, .view_average = view_average_##name,           \
-               .view_scatter = view_scatter_##name, .view_spread = view_spread_##name
+               .row_largest = row_largest_##name, .row_average = row_average_##name,               \
+               .row_places = row_places_##name, .row_picks = row_picks_##name,                     \
+               .row_shares = row_shares_##name, .row_gather = row_gather_##name
 
 const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
     .fns =

@@ -8,11 +8,20 @@
 #include "kernels/isa/isa_internal.h"
 #include "tensor/dtype.h"
 
-/* What of a window lies inside the image: pixels `row_step` and `column_step` elements apart. */
-typedef struct dp_pooling_view {
-  int64_t rows, row_step, columns, column_step;
-  bool is_alone; /* no other window has any of these pixels: gradients need not be added up */
-} dp_pooling_view;
+/* A row of windows over a flat image. What of the windows lies inside the image has `rows` rows,
+ * `row_step` elements apart, the first of which is the windows' row `first_row`; the other fields
+ * are of the dimension along the row, as in dp_window. */
+typedef struct dp_pooling_row {
+  int64_t channels, rows, row_step, first_row;
+  int64_t in, out, size, stride, before;
+} dp_pooling_row;
+
+/* What a row of windows gives to one row of the pixels below it. */
+typedef struct dp_pooling_cover {
+  const void *shares; /* a pixel a window */
+  const void *places; /* which pixel of the window gets it; NULL when all do */
+  int64_t place;      /* of the windows' first pixel in this row of pixels */
+} dp_pooling_cover;
 
 typedef struct dp_pooling_fns {
   /* The least value of the type, everywhere. */
@@ -34,16 +43,19 @@ typedef struct dp_pooling_fns {
                   int64_t stride);
   void (*gather)(void *to, const int32_t *where, const void *from, int64_t channels,
                  int64_t stride);
-  /* One output pixel, all channels at once (float and double; elsewhere NULL): the largest of the
-   * window, its sum times `factor`, and the gradients of both, added to a window of `to`. `from`
-   * and `to` are the windows' first pixels. */
-  void (*view_largest)(void *to, const void *from, const dp_pooling_view *view, int64_t channels);
-  void (*view_average)(void *to, const void *from, const dp_pooling_view *view, int64_t channels,
-                       double factor);
-  void (*view_scatter)(void *to, const void *from, const void *gradient,
-                       const dp_pooling_view *view, int64_t channels);
-  void (*view_spread)(void *to, const void *gradient, const dp_pooling_view *view, int64_t channels,
-                      double factor);
+  /* Rows of windows (float and double; elsewhere NULL), whose first row inside the image `from` is:
+   * their largest elements, averages, the numbers of the places of the first largest ones, and what
+   * `other` has there. A place's number is its row times `size` plus its column, outside counted.
+   */
+  void (*row_largest)(const dp_pooling_row *row, const void *from, void *to);
+  void (*row_average)(const dp_pooling_row *row, const void *from, void *to);
+  void (*row_places)(const dp_pooling_row *row, const void *from, void *to);
+  void (*row_picks)(const dp_pooling_row *row, const void *from, const void *other, void *to);
+  /* And back: what an average's gradient gives to each pixel of its window; a row of pixels as the
+   * sum of what `count` rows of windows give it. */
+  void (*row_shares)(const dp_pooling_row *row, const void *gradient, void *to);
+  void (*row_gather)(const dp_pooling_row *row, const dp_pooling_cover *covers, int64_t count,
+                     void *to);
 } dp_pooling_fns;
 
 typedef struct dp_pooling_loops {

@@ -166,29 +166,18 @@ static void divide_row(const pool_work *work, char *to, int64_t rows) {
   }
 }
 
-/* The same rows of flat images, pixel by pixel: nothing is stored before it is whole. */
+/* The same rows of flat images, where nothing is stored before it is whole. */
 static void run_flat_rows(void *arg, int64_t begin, int64_t end) {
   const pool_work *work = arg;
   const dp_window *d = work->plan->dims;
   const dp_pooling_fns *fns = work->state->fns;
-  int64_t channels = work->plan->channels;
-  size_t pixel = (size_t)channels * dp_dtype_size(work->state->work);
+  size_t pixel = (size_t)work->plan->channels * dp_dtype_size(work->state->work);
   for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % d[1].out, image = i / d[1].out, y_first = dp_window_first(&d[1], y);
-    dp_pooling_view view = {.rows = dp_window_last(&d[1], y) - y_first,
-                            .row_step = d[2].in * channels,
-                            .column_step = channels};
-    const char *row = work->from + (size_t)((image * d[1].in + y_first) * d[2].in) * pixel;
-    char *to = work->to + (size_t)(i * d[2].out) * pixel;
-    for (int64_t x = 0; x < d[2].out; ++x, to += pixel) {
-      int64_t x_first = dp_window_first(&d[2], x);
-      view.columns = dp_window_last(&d[2], x) - x_first;
-      if (work->state->is_average)
-        fns->view_average(to, row + (size_t)x_first * pixel, &view, channels,
-                          1.0 / (double)(view.rows * view.columns));
-      else
-        fns->view_largest(to, row + (size_t)x_first * pixel, &view, channels);
-    }
+    int64_t y = i % d[1].out, image = i / d[1].out;
+    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
+    int64_t first = (image * d[1].in + dp_window_first(&d[1], y)) * d[2].in;
+    (work->state->is_average ? fns->row_average : fns->row_largest)(
+        &row, work->from + (size_t)first * pixel, work->to + (size_t)(i * d[2].out) * pixel);
   }
 }
 
@@ -240,7 +229,7 @@ static void run_pool(dp_op_context *context, const pool_work *work) {
   int64_t row = plan->dims[2].out * plan->channels * (int64_t)dp_dtype_size(work->state->work);
   dp_op_for(context, plan->batch * plan->dims[0].out * plan->dims[1].out,
             row * taps / 16 + 20 * taps,
-            plan->dims[0].in == 1 && work->state->fns->view_largest ? run_flat_rows : run_rows,
+            plan->dims[0].in == 1 && work->state->fns->row_largest ? run_flat_rows : run_rows,
             (void *)work);
 }
 

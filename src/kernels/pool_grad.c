@@ -8,7 +8,8 @@
 #include "kernels/pool_internal.h"
 #include "kernels/support_internal.h"
 
-#define BLOCK 128 /* channels of one task */
+#define BLOCK 128             /* channels of one task */
+#define MOST_PLACES (1 << 24) /* of a window, that a float can number */
 
 typedef struct gradient_work gradient_work;
 typedef void (*pixel_fn)(const gradient_work *work, int64_t image, int64_t index, int64_t channel,
@@ -137,43 +138,91 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
       }
 }
 
-/* A flat image whose gradient needs no places kept. */
-static void run_flat_image(const gradient_work *work, int64_t image, bool is_alone) {
-  const dp_window *d = work->plan->dims;
-  const dp_pooling_fns *fns = work->state->fns;
-  int64_t channels = work->plan->channels;
-  const char *gradient =
-      work->gradient + place(work, image, dp_pooling_pixels_out(work->plan), 0, 0);
-  for (int64_t y = 0; y < d[1].out; ++y)
-    for (int64_t x = 0; x < d[2].out; ++x) {
-      int64_t first = dp_window_first(&d[1], y) * d[2].in + dp_window_first(&d[2], x);
-      int64_t at = place(work, image, dp_pooling_pixels_in(work->plan), first, 0);
-      dp_pooling_view view = {
-          dp_window_last(&d[1], y) - dp_window_first(&d[1], y), d[2].in * channels,
-          dp_window_last(&d[2], x) - dp_window_first(&d[2], x), channels, is_alone};
-      if (view.rows > 0 && view.columns > 0) {
-        if (work->in)
-          fns->view_scatter(work->to + at, work->in + at, gradient, &view, channels);
-        else
-          fns->view_spread(work->to + at, gradient, &view, channels,
-                           1.0 / (double)(view.rows * view.columns));
-      }
-      gradient += (size_t)channels * dp_dtype_size(work->state->work);
-    }
-}
-
-/* Whether every coordinate lies in exactly one window. */
-static bool is_paved(const dp_window *window) {
-  return window->size == window->stride && window->dilation == 1 &&
-         window->out * window->stride - window->before >= window->in;
-}
-
-/* Averages over windows larger than the image are spread otherwise (spread_box). */
+/* ---- Flat images ---- */
+/* Averages over windows larger than the image are spread otherwise (spread_box); the places of
+ * others are numbers of a floating type. */
 static bool is_flat(const gradient_work *work) {
   const dp_window *d = work->plan->dims;
-  bool fits = d[1].size <= d[1].in && d[2].size <= d[2].in;
-  return d[0].in == 1 && work->state->fns->view_scatter && work->plan->channels <= BLOCK &&
-         (work->run == scatter_pixel || (work->run == spread_pixel && fits));
+  if (d[0].in != 1 || !work->state->fns->row_gather)
+    return false;
+  if (work->run == spread_pixel)
+    return d[1].size <= d[1].in && d[2].size <= d[2].in;
+  return (work->run == scatter_pixel || work->run == gather_pixel) &&
+         d[1].size * d[2].size < MOST_PLACES;
+}
+
+/* Row y of the windows of an image, where their first row begins in the input. */
+static int64_t row_start(const gradient_work *work, int64_t image, int64_t y) {
+  const dp_window *d = work->plan->dims;
+  return place(work, image, dp_pooling_pixels_in(work->plan), dp_window_first(&d[1], y) * d[2].in,
+               0);
+}
+
+/* Rows of output pixels: [batch, height]. */
+static void pick_rows(void *arg, int64_t begin, int64_t end) {
+  const gradient_work *work = arg;
+  const dp_window *d = work->plan->dims;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t y = i % d[1].out, image = i / d[1].out, from = row_start(work, image, y);
+    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
+    work->state->fns->row_picks(&row, work->in + from, work->gradient + from,
+                                work->to + place(work, 0, 0, i * d[2].out, 0));
+  }
+}
+
+/* What row y of the windows gives to each of its pixels: into `memory` goes what has to be found
+ * out, which are places of maxima or shares of averages. */
+static dp_pooling_cover cover_of(const gradient_work *work, int64_t image, int64_t y,
+                                 char *memory) {
+  const dp_window *d = work->plan->dims;
+  dp_pooling_row row = dp_pooling_row_of(work->plan, y);
+  const char *gradient =
+      work->gradient + place(work, image, dp_pooling_pixels_out(work->plan), y * d[2].out, 0);
+  if (!work->in) {
+    work->state->fns->row_shares(&row, gradient, memory);
+    return (dp_pooling_cover){.shares = memory};
+  }
+  work->state->fns->row_places(&row, work->in + row_start(work, image, y), memory);
+  return (dp_pooling_cover){.shares = gradient, .places = memory};
+}
+
+/* Rows of input pixels: [batch, height]. The rows of windows over the current one are kept in a
+ * ring, each found out once. */
+static void gather_rows(void *arg, int64_t begin, int64_t end) {
+  const gradient_work *work = arg;
+  const dp_window *d = work->plan->dims;
+  int64_t ring = (d[1].size - 1) / d[1].stride + 1, bytes = place(work, 0, 0, d[2].out, 0);
+  char *memory = dp_malloc((size_t)(ring * bytes));
+  dp_pooling_cover *kept = dp_malloc(2 * (size_t)ring * sizeof *kept), *covers = kept + ring;
+  dp_pooling_row row = dp_pooling_row_of(work->plan, 0);
+  int64_t known = 0; /* rows of windows of this image */
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t y = i % d[1].in, image = i / d[1].in, count = 0;
+    int64_t first = (y + d[1].before - d[1].size + d[1].stride) / d[1].stride;
+    int64_t last = (y + d[1].before) / d[1].stride;
+    first = y + d[1].before < d[1].size ? 0 : first;
+    last = last < d[1].out ? last : d[1].out - 1;
+    known = i == begin || y == 0 || known < first ? first : known;
+    for (; known <= last; ++known)
+      kept[known % ring] = cover_of(work, image, known, memory + known % ring * bytes);
+    for (int64_t window = first; window <= last; ++window) {
+      covers[count] = kept[window % ring];
+      covers[count++].place = (y + d[1].before - window * d[1].stride) * d[2].size;
+    }
+    work->state->fns->row_gather(&row, covers, count, work->to + place(work, 0, 0, i * d[2].in, 0));
+  }
+  dp_free(kept);
+  dp_free(memory);
+}
+
+static void run_flat(dp_op_context *context, const gradient_work *work) {
+  const dp_window *d = work->plan->dims;
+  int64_t row = d[2].out * (work->plan->channels * d[1].size * d[2].size / 8 + 20);
+  if (work->run == gather_pixel)
+    dp_op_for(context, work->plan->batch * d[1].out, row, pick_rows, (void *)work);
+  else
+    dp_op_for(context, work->plan->batch * d[1].in, row * 2 / d[1].stride + 20, gather_rows,
+              (void *)work);
 }
 
 /* Task i: block i % blocks of the channels of image i / blocks. */
@@ -185,14 +234,6 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     int64_t image = i / blocks, channel = i % blocks * BLOCK, count = plan->channels - channel;
     count = count < BLOCK ? count : BLOCK;
-    if (is_flat(work)) {
-      size_t bytes = (size_t)(dp_pooling_pixels_in(plan) * plan->channels) * size;
-      bool is_alone = is_paved(&plan->dims[1]) && is_paved(&plan->dims[2]);
-      if (!is_alone)
-        memset(work->to + place(work, image, dp_pooling_pixels_in(plan), 0, 0), 0, bytes);
-      run_flat_image(work, image, is_alone);
-      continue;
-    }
     if (work->zeroes)
       for (int64_t p = 0; p < dp_pooling_pixels_in(plan); ++p)
         memset(work->to + place(work, image, dp_pooling_pixels_in(plan), p, channel), 0,
@@ -204,6 +245,10 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
 
 static void run_all(dp_op_context *context, const gradient_work *work) {
   const dp_pooling_plan *plan = work->plan;
+  if (is_flat(work)) {
+    run_flat(context, work);
+    return;
+  }
   int64_t taps = plan->dims[0].size * plan->dims[1].size * plan->dims[2].size;
   int64_t channels = plan->channels < BLOCK ? plan->channels : BLOCK;
   int64_t cost = dp_pooling_pixels_out(plan) * taps * (channels / 4 + 5) + 100;

@@ -45,4 +45,19 @@ static inline int64_t dp_pooling_box_size(const dp_pooling_box *box) {
   return size;
 }
 
+/* Row y of the windows of a flat image. */
+static inline dp_pooling_row dp_pooling_row_of(const dp_pooling_plan *plan, int64_t y) {
+  const dp_window *height = &plan->dims[1], *width = &plan->dims[2];
+  int64_t first = dp_window_first(height, y);
+  return (dp_pooling_row){.channels = plan->channels,
+                          .rows = dp_window_last(height, y) - first,
+                          .row_step = width->in * plan->channels,
+                          .first_row = first - (y * height->stride - height->before),
+                          .in = width->in,
+                          .out = width->out,
+                          .size = width->size,
+                          .stride = width->stride,
+                          .before = width->before};
+}
+
 #endif

@@ -1,0 +1,249 @@
+/* Poolings of flat images of one floating type, a row of pixels at a time. Included by
+ * loops_pool.tmpl.h, with its definitions and with LARGER(a, b), IF_LARGER(a, b, yes, no) and
+ * ADD_IF_EQUAL(sum, a, b, yes) over vectors.
+ *
+ * Channels are taken a vector at a time, so that a window's result stays in a register; what is
+ * left of them is a vector that is loaded and stored in part. The sizes of the common windows are
+ * constants where the bodies are inlined. Places within windows are numbers of the type itself, so
+ * that they are compared and kept as the values are. */
+typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
+typedef T DP_PASTE(memory, SUFFIX)
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+#define VECTOR DP_PASTE(vector, SUFFIX)
+#define MEMORY DP_PASTE(memory, SUFFIX)
+#define LANES ((int64_t)(VECTOR_BYTES / sizeof(T)))
+#define INLINE static inline __attribute__((always_inline))
+
+/* `rest` is how many lanes there are when they are not all there, else 0, a constant. */
+INLINE VECTOR DP_PASTE(load, SUFFIX)(const T *from, const int64_t rest) {
+  if (!rest)
+    return (VECTOR) * (const MEMORY *)from;
+#ifdef LOAD_PART
+  return (VECTOR)LOAD_PART(from, rest);
+#else
+  VECTOR value = {0};
+  for (int64_t i = 0; i < rest; ++i)
+    value[i] = from[i];
+  return value;
+#endif
+}
+
+INLINE void DP_PASTE(store, SUFFIX)(T *to, VECTOR value, const int64_t rest) {
+  if (!rest) {
+    *(MEMORY *)to = value;
+    return;
+  }
+#ifdef LOAD_PART
+  STORE_PART(to, value, rest);
+#else
+  for (int64_t i = 0; i < rest; ++i)
+    to[i] = value[i];
+#endif
+}
+#define LOAD DP_PASTE(load, SUFFIX)
+#define STORE DP_PASTE(store, SUFFIX)
+
+/* ---- From windows to a pixel of the output ---- */
+INLINE VECTOR DP_PASTE(pool_vector, SUFFIX)(const pooling kind, const int64_t rows,
+                                            const int64_t columns, const int64_t rest,
+                                            const dp_pooling_row *row, const T *from,
+                                            const T *other, T first, T factor) {
+  VECTOR best = {0}, result = {0};
+  if (kind == LARGEST)
+    best = LEAST - (VECTOR){0};
+  else if (kind != AVERAGE)
+    best = LOAD(from, rest);
+  if (kind == PICK)
+    result = LOAD(other, rest);
+  DP_UNROLL
+  for (int64_t y = 0; y < rows; ++y)
+    DP_UNROLL
+  for (int64_t x = 0; x < columns; ++x) {
+    if (kind != LARGEST && kind != AVERAGE && y + x == 0)
+      continue;
+    int64_t at = y * row->row_step + x * row->channels;
+    VECTOR value = LOAD(from + at, rest);
+    if (kind == AVERAGE)
+      best += value;
+    if (kind == PLACE) {
+      VECTOR place = (T)(y * row->size + x) - (VECTOR){0};
+      result = (VECTOR)IF_LARGER(value, best, place, result);
+    } else if (kind == PICK) {
+      VECTOR picked = LOAD(other + at, rest);
+      result = (VECTOR)IF_LARGER(value, best, picked, result);
+    }
+    if (kind != AVERAGE)
+      best = (VECTOR)LARGER(value, best);
+  }
+  return kind == LARGEST   ? best
+         : kind == AVERAGE ? best * factor
+         : kind == PLACE   ? result + first
+                           : result;
+}
+
+INLINE void DP_PASTE(pool_pixel, SUFFIX)(const pooling kind, const int64_t rows,
+                                         const int64_t columns, const dp_pooling_row *row,
+                                         const T *from, const T *other, T first, T factor, T *to) {
+  int64_t c = 0, rest;
+  for (; c + LANES <= row->channels; c += LANES)
+    STORE(to + c,
+          DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, 0, row, from + c, other + c, first,
+                                        factor),
+          0);
+  rest = row->channels - c;
+  if (rest > 0)
+    STORE(to + c,
+          DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, rest, row, from + c, other + c, first,
+                                        factor),
+          rest);
+}
+
+INLINE void DP_PASTE(pool_row, SUFFIX)(const pooling kind, const dp_pooling_row *row, const T *from,
+                                       const T *other, T *to) {
+  int64_t channels = row->channels, rows = row->rows;
+  T whole = (T)1 / (T)(rows * row->size);
+  for (int64_t x = 0; x < row->out; ++x, to += channels) {
+    int64_t start = x * row->stride - row->before, first = start < 0 ? 0 : start;
+    int64_t last = start + row->size < row->in ? start + row->size : row->in;
+    int64_t columns = last - first, at = first * channels;
+    T place = (T)(row->first_row * row->size + first - start);
+    T factor = columns == row->size ? whole : (T)1 / (T)(rows * columns);
+    if (rows == 2 && columns == 2)
+      DP_PASTE(pool_pixel, SUFFIX)
+    (kind, 2, 2, row, from + at, other + at, place, factor, to);
+    else if (rows == 3 && columns == 3)
+        DP_PASTE(pool_pixel, SUFFIX)(kind, 3, 3, row, from + at, other + at, place, factor, to);
+    else DP_PASTE(pool_pixel, SUFFIX)(kind, rows, columns, row, from + at, other + at, place,
+                                      factor, to);
+  }
+}
+
+/* Rows are copied: nothing that is stored can be a part of them, then. */
+static void DP_PASTE(row_largest, SUFFIX)(const dp_pooling_row *row, const void *from, void *to) {
+  const dp_pooling_row own = *row;
+  DP_PASTE(pool_row, SUFFIX)(LARGEST, &own, from, from, to);
+}
+static void DP_PASTE(row_average, SUFFIX)(const dp_pooling_row *row, const void *from, void *to) {
+  const dp_pooling_row own = *row;
+  DP_PASTE(pool_row, SUFFIX)(AVERAGE, &own, from, from, to);
+}
+static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *row, const void *from, void *to) {
+  const dp_pooling_row own = *row;
+  DP_PASTE(pool_row, SUFFIX)(PLACE, &own, from, from, to);
+}
+static void DP_PASTE(row_picks, SUFFIX)(const dp_pooling_row *row, const void *from,
+                                        const void *other, void *to) {
+  const dp_pooling_row own = *row;
+  DP_PASTE(pool_row, SUFFIX)(PICK, &own, from, other, to);
+}
+
+/* ---- From pixels of the output to the windows they came from ---- */
+static void DP_PASTE(row_shares, SUFFIX)(const dp_pooling_row *row, const void *gradient_data,
+                                         void *to_data) {
+  const T *gradient = gradient_data;
+  T *to = to_data;
+  for (int64_t x = 0; x < row->out; ++x, gradient += row->channels, to += row->channels) {
+    int64_t start = x * row->stride - row->before, first = start < 0 ? 0 : start;
+    int64_t last = start + row->size < row->in ? start + row->size : row->in;
+    T factor = (T)(1.0 / (double)(row->rows * (last - first)));
+    DP_INDEPENDENT
+    for (int64_t c = 0; c < row->channels; ++c)
+      to[c] = gradient[c] * factor;
+  }
+}
+
+/* A vector of the channels of pixel `dx` of cell `window`, the pixels from that window's first to
+ * the next one's: the windows that have it are this one and those before it. */
+INLINE VECTOR DP_PASTE(gather_vector, SUFFIX)(const bool has_places, const int64_t rows,
+                                              const int64_t stride, const int64_t dx,
+                                              const int64_t rest, const int64_t first,
+                                              const int64_t end, int64_t channels,
+                                              const dp_pooling_cover *covers, int64_t at) {
+  VECTOR sum = {0};
+  DP_UNROLL
+  for (int64_t y = 0; y < rows; ++y)
+    DP_UNROLL
+  for (int64_t back = first; back < end; ++back) {
+    int64_t from = at - back * channels;
+    VECTOR share = LOAD((const T *)covers[y].shares + from, rest);
+    if (!has_places) {
+      sum += share;
+      continue;
+    }
+    VECTOR number = (T)(covers[y].place + dx + back * stride) - (VECTOR){0};
+    sum = (VECTOR)ADD_IF_EQUAL(sum, LOAD((const T *)covers[y].places + from, rest), number, share);
+  }
+  return sum;
+}
+
+/* One vector of the channels of all pixels of the row. */
+INLINE void DP_PASTE(gather_column, SUFFIX)(const bool has_places, const int64_t rows,
+                                            const int64_t size, const int64_t stride,
+                                            const int64_t rest, const dp_pooling_row *row,
+                                            const dp_pooling_cover *covers, int64_t c, T *to) {
+  int64_t cells = (row->in + row->before + stride - 1) / stride, channels = row->channels;
+  const int64_t most = (size - 1) / stride + 1; /* windows that a pixel can be in */
+  for (int64_t window = 0; window < cells; ++window) {
+    int64_t pixel = window * stride - row->before, at = window * channels + c;
+    T *cell = to + pixel * channels + c;
+    if (window >= most - 1 && window < row->out && pixel >= 0 && pixel + stride <= row->in) {
+      DP_UNROLL
+      for (int64_t dx = 0; dx < stride; ++dx)
+        STORE(cell + dx * channels,
+              DP_PASTE(gather_vector, SUFFIX)(has_places, rows, stride, dx, rest, 0,
+                                              (size - dx + stride - 1) / stride, channels, covers,
+                                              at),
+              rest);
+      continue;
+    }
+    int64_t first = window < row->out ? 0 : window - row->out + 1;
+    for (int64_t dx = 0; dx < stride; ++dx) {
+      int64_t end = (size - dx + stride - 1) / stride;
+      end = window < end ? window + 1 : end;
+      if (pixel + dx >= 0 && pixel + dx < row->in)
+        STORE(cell + dx * channels,
+              DP_PASTE(gather_vector, SUFFIX)(has_places, rows, stride, dx, rest, first, end,
+                                              channels, covers, at),
+              rest);
+    }
+  }
+}
+
+INLINE void DP_PASTE(gather_row, SUFFIX)(const bool has_places, const int64_t rows,
+                                         const int64_t size, const int64_t stride,
+                                         const dp_pooling_row *row, const dp_pooling_cover *covers,
+                                         T *to) {
+  int64_t c = 0, rest;
+  for (; c + LANES <= row->channels; c += LANES)
+    DP_PASTE(gather_column, SUFFIX)(has_places, rows, size, stride, 0, row, covers, c, to);
+  rest = row->channels - c;
+  if (rest > 0)
+    DP_PASTE(gather_column, SUFFIX)(has_places, rows, size, stride, rest, row, covers, c, to);
+}
+
+static void DP_PASTE(row_gather, SUFFIX)(const dp_pooling_row *row, const dp_pooling_cover *covers,
+                                         int64_t count, void *to) {
+  const dp_pooling_row own = *row;
+  const dp_pooling_cover none = {0},
+                         two[2] = {count > 0 ? covers[0] : none, count > 1 ? covers[1] : none};
+  bool has_places = two[0].places, is_two = row->size == 2 && row->stride == 2;
+  bool is_three = row->size == 3 && row->stride == 2;
+  if (has_places && count == 1 && is_two)
+    DP_PASTE(gather_row, SUFFIX)(true, 1, 2, 2, &own, two, to);
+  else if (has_places && count == 1 && is_three)
+    DP_PASTE(gather_row, SUFFIX)(true, 1, 3, 2, &own, two, to);
+  else if (has_places && count == 2 && is_three)
+    DP_PASTE(gather_row, SUFFIX)(true, 2, 3, 2, &own, two, to);
+  else if (has_places)
+    DP_PASTE(gather_row, SUFFIX)(true, count, own.size, own.stride, &own, covers, to);
+  else if (count == 1 && is_two)
+    DP_PASTE(gather_row, SUFFIX)(false, 1, 2, 2, &own, two, to);
+  else
+    DP_PASTE(gather_row, SUFFIX)(false, count, own.size, own.stride, &own, covers, to);
+}
+#undef VECTOR
+#undef MEMORY
+#undef LANES
+#undef INLINE
+#undef LOAD
+#undef STORE
