@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "server/server.h"
+#include "storage/file.h"
 
 static const dp_option options_table[] = {
     {"port", DP_OPTION_INT, NULL, "PORT",
@@ -43,6 +44,11 @@ static const dp_option options_table[] = {
      INT64_C(100000000), INT64_C(86400000000000)},
     {"grace", DP_OPTION_DURATION, "2s", "TIME", "How long calls in flight may go on after SIGTERM.",
      0, INT64_C(86400000000000)},
+    {"sync-saves", DP_OPTION_FLAG, NULL, NULL,
+     "A save is done only when the disk has it. Without this, it is done when every reader sees it "
+     "and it outlives this process; the disk follows within moments, which a loss of power in "
+     "between would undo.",
+     0, 0},
     {"log", DP_OPTION_STRING, "info", "LEVELS",
      "What is logged: error, warn, info or debug, for all or for a room at a time "
      "(warn,rpc=debug)."},
@@ -86,6 +92,7 @@ static dp_status *configure(const dp_options *options, identity *self) {
   DP_RETURN_IF_ERROR(dp_log_configure(dp_options_string(options, "log")));
   if (fault != NULL)
     DP_RETURN_IF_ERROR(dp_fault_configure(fault));
+  dp_storage_sync_commits(dp_options_flag(options, "sync-saves"));
   return find_identity(options, self);
 }
 

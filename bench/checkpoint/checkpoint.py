@@ -4,7 +4,7 @@
 usage: bench/checkpoint/checkpoint.py [BUILD_DIR] [FOLDER]      (with a python that has TensorFlow)
 
 Each server is one process with its own defaults: TensorFlow leaves the bytes in the system's cache,
-ours are on the disk (fsync, rename) when the save is done. The two save by turns into the same
+ours writes a large file past it and syncs right behind the save. The two save by turns into the same
 folder, each a checkpoint with the same variables; before each turn the disk has written all that was
 there before (sync). A rate is bytes by what the client waited; `with sync` adds the time until the
 disk has it, for both. The figures are medians of the rounds.

@@ -136,7 +136,7 @@ def read_file(size):
     return lambda: R.ReadFile(filename=name)
 
 
-Case("WriteFile", {"small": 1000, "large": 1 << 20}, write_file)
+Case("WriteFile", {"small": 1000, "large": 1 << 20}, write_file, writes=True)
 Case("ReadFile", {"small": 1000, "large": 1 << 20}, read_file)
 
 
@@ -204,11 +204,11 @@ def restore_v1(op):
 
 
 FEW = {"small": 10, "large": 2}
-Case("SaveV2", SAVED, save_v2, repeats=FEW)
+Case("SaveV2", SAVED, save_v2, repeats=FEW, writes=True)
 Case("RestoreV2", SAVED, restore_v2, repeats=FEW)
-Case("MergeV2Checkpoints", {"small": 1000}, merge, repeats=FEW)
+Case("MergeV2Checkpoints", {"small": 1000}, merge, repeats=FEW, writes=True)
 for op in ("Save", "SaveSlices"):
-    Case(op, SAVED, save_v1(op), repeats=FEW)
+    Case(op, SAVED, save_v1(op), repeats=FEW, writes=True)
 for op in ("Restore", "RestoreSlice"):
     Case(op, SAVED, restore_v1(op), repeats=FEW)
 

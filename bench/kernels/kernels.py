@@ -95,6 +95,8 @@ class Measurement:
     def round(self):
         self.round_number += 1
         for side in self.pair if self.round_number % 2 else reversed(self.pair):
+            if self.case.writes:
+                os.sync()
             for target in (self.plain, self.chained):
                 key = side, target
                 self.best[key] = min(self.best[key], *side.call("run", target, self.steps[key]))

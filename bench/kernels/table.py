@@ -26,12 +26,13 @@ UNTIMED = {}
 class Case:
     """build(size's value) gives a function that makes one copy and returns its last op(s)."""
 
-    def __init__(self, op, sizes, build, covers=(), repeats=None):
+    def __init__(self, op, sizes, build, covers=(), repeats=None, writes=False):
         self.op = op
         self.sizes = sizes  # label -> what build takes; a label starts with SMALL or LARGE
         self.build = build
         self.covers = (op.split(" ")[0], *covers)
         self.repeats = repeats or {}
+        self.writes = writes  # files: what one side leaves to the disk must not slow the other
         CASES.append(self)
 
     def repeats_of(self, label):

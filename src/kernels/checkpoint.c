@@ -165,11 +165,11 @@ static dp_status *restore_v2(dp_op_context *context, void *state) {
     dp_bundle_reader_destroy(reader);
   } else if (!status) { /* perhaps a V1 checkpoint */
     dp_legacy_reader *reader = NULL;
-    status = dp_legacy_reader_open(prefix, &reader);
+    status = dp_legacy_reader_take(prefix, &reader);
     for (int32_t i = 0; i < dtypes->count && !status; ++i)
       status = restore_legacy_tensor(context, reader, prefix, dp_io_string(names, i),
                                      dp_io_string(dp_op_input(context, 2), i), i);
-    dp_legacy_reader_destroy(reader);
+    dp_legacy_reader_give(reader);
   }
   dp_free(index);
   dp_free(prefix);
@@ -328,12 +328,12 @@ static dp_status *restore_one(dp_op_context *context, bool has_slice) {
   char *pattern;
   DP_RETURN_IF_ERROR(dp_io_path(dp_op_input(context, 0), 0, &pattern));
   dp_legacy_reader *reader = NULL;
-  dp_status *status = dp_legacy_reader_open(pattern, &reader);
+  dp_status *status = dp_legacy_reader_take(pattern, &reader);
   if (!status)
     status = restore_legacy_tensor(
         context, reader, pattern, dp_io_string(dp_op_input(context, 1), 0),
         has_slice ? dp_io_string(dp_op_input(context, 2), 0) : dp_view_of(""), 0);
-  dp_legacy_reader_destroy(reader);
+  dp_legacy_reader_give(reader);
   dp_free(pattern);
   return status;
 }

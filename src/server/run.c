@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/server.h"
+#include "storage/file.h"
 
 static void print_description(dp_server *server) {
   dp_text text = {0};
@@ -63,5 +64,6 @@ dp_status *dp_server_run(const dp_server_options *options, int64_t grace_nanos) 
     dp_server_shutdown(server, dp_clock_nanos() + grace_nanos);
   }
   dp_server_destroy(server);
+  dp_status_update(&status, dp_storage_settle());
   return status;
 }

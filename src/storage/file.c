@@ -160,7 +160,7 @@ dp_status *dp_file_create_atomic(const char *path, dp_file **file_out) {
   return NULL;
 }
 
-dp_status *dp_file_commit(dp_file *file) {
+static dp_status *commit_now(dp_file *file) {
   char *from = dp_strdup(file->path), *to = dp_strdup(file->final_path);
   dp_status *status = dp_file_sync(file);
   dp_status_update(&status, dp_file_close(file));
@@ -168,8 +168,26 @@ dp_status *dp_file_commit(dp_file *file) {
     status = dp_path_rename(from, to);
   if (status)
     dp_status_release(dp_path_remove(from));
+  else
+    dp_path_sync_folder(to);
   dp_free(from);
   dp_free(to);
+  return status;
+}
+
+dp_status *dp_file_commit(dp_file *file) {
+  dp_status *status = dp_settle_take_failure();
+  if (status) {
+    dp_file_abandon(file);
+    return status;
+  }
+  if (!file->ops->can_rename_open || !dp_settle_has_room())
+    return commit_now(file);
+  status = dp_path_rename(file->path, file->final_path);
+  if (status)
+    dp_file_abandon(file);
+  else
+    dp_settle_later(file);
   return status;
 }
 
@@ -209,8 +227,8 @@ dp_status *dp_file_write(dp_file *file, uint64_t offset, const void *data, size_
 }
 
 dp_status *dp_file_append(dp_file *file, const void *data, size_t length) {
-  DP_RETURN_IF_ERROR(dp_file_write(file, file->append_at, data, length));
-  file->append_at += length;
+  DP_RETURN_IF_ERROR(dp_file_write(file, file->end, data, length));
+  file->end += length;
   return NULL;
 }
 

@@ -1,8 +1,10 @@
 /* Files, wherever they are. A path is plain ("/data/model") or has a scheme ("hdfs://host/model");
  * each scheme is served by a table of functions, plain paths and file:// by the operating system's.
  *
- * What is written to last goes to a temporary name first, is synced and renamed
- * (dp_file_create_atomic): a reader sees all of it or nothing. Errors carry TensorFlow's codes and
+ * What is written to last goes to a temporary name first and is renamed (dp_file_create_atomic): a
+ * reader sees all of it or nothing, and it outlives this process. A thread then brings it to the
+ * disk, so that nobody waits for that; a failure is logged at once and is the answer to the next
+ * commit. Errors carry TensorFlow's codes and
  * the form "<path>; No such file or directory". Once roots are set, every path must lie under one
  * of them, links and ".." resolved.
  * A dp_file may be read (and written at offsets) by many threads at once; appends have one writer.
@@ -27,6 +29,7 @@ typedef enum dp_file_mode {
 typedef struct dp_file_information {
   uint64_t size;
   int64_t modified_nanos;
+  uint64_t identity; /* another one after a rename onto the path; 0: not known */
   bool is_folder;
 } dp_file_information;
 
@@ -43,6 +46,8 @@ struct dp_file_system_ops {
   dp_status *(*remove)(const char *path);
   dp_status *(*remove_folder)(const char *path);
   dp_status *(*rename)(const char *from, const char *to); /* replaces `to` */
+  /* Makes the new name in the folder of `path` last. May be NULL. */
+  void (*sync_folder)(const char *path);
 };
 
 typedef struct dp_file_ops {
@@ -57,14 +62,15 @@ typedef struct dp_file_ops {
   dp_status *(*sync)(dp_file *file);
   dp_status *(*size)(dp_file *file, uint64_t *size_out);
   dp_status *(*close)(dp_file *file); /* frees it, whatever it returns */
+  bool can_rename_open;               /* a file may get its name before it is synced and closed */
 } dp_file_ops;
 
 /* What every file begins with. */
 struct dp_file {
   const dp_file_ops *ops;
-  char *path;         /* where it is now: the temporary name of an atomic file */
-  char *final_path;   /* of an atomic file; else NULL */
-  uint64_t append_at; /* end, for dp_file_append */
+  char *path;       /* where it is now: the temporary name of an atomic file */
+  char *final_path; /* of an atomic file; else NULL */
+  uint64_t end;     /* where it ended when it was opened, and where dp_file_append goes on */
 };
 
 /* Adds a scheme; `ops` must live for ever. At start-up. */
@@ -74,12 +80,18 @@ void dp_storage_register(const dp_file_system_ops *ops);
 DP_MUST_USE dp_status *dp_storage_set_roots(const char *const *roots, size_t count);
 /* PERMISSION_DENIED when the path leaves the roots. */
 DP_MUST_USE dp_status *dp_storage_check_path(const char *path);
+/* Whether a commit waits until the disk has the file, which costs what the disk costs and lets a
+ * file replace another one even when the machine loses its power. At start-up. */
+void dp_storage_sync_commits(bool before);
+/* Waits until the disk has all that was committed. */
+DP_MUST_USE dp_status *dp_storage_settle(void);
 
 /* ---- Files ---- */
 DP_MUST_USE dp_status *dp_file_open(const char *path, dp_file_mode mode, dp_file **file_out);
 /* A new file that appears under `path` only with dp_file_commit. */
 DP_MUST_USE dp_status *dp_file_create_atomic(const char *path, dp_file **file_out);
-/* Syncs, closes, renames. The file is gone afterwards in any case; on failure no trace is left. */
+/* Closes and renames; see above for the sync. The file is gone afterwards in any case; on failure
+ * no trace is left. */
 DP_MUST_USE dp_status *dp_file_commit(dp_file *file);
 /* Closes and removes an atomic file that is not to be. */
 void dp_file_abandon(dp_file *file);

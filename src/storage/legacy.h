@@ -22,8 +22,9 @@ DP_MUST_USE dp_status *dp_legacy_writer_finish(dp_legacy_writer *writer);
 /* ---- Reading ---- */
 typedef struct dp_legacy_reader dp_legacy_reader;
 /* All files that match the pattern are the shards of one checkpoint. */
-DP_MUST_USE dp_status *dp_legacy_reader_open(const char *pattern, dp_legacy_reader **reader_out);
-void dp_legacy_reader_destroy(dp_legacy_reader *reader);
+DP_MUST_USE dp_status *dp_legacy_reader_take(const char *pattern, dp_legacy_reader **reader_out);
+/* For whoever takes it next. */
+void dp_legacy_reader_give(dp_legacy_reader *reader);
 /* False when there is no such tensor. */
 bool dp_legacy_reader_find(dp_legacy_reader *reader, dp_view name, dp_dtype *dtype_out,
                            dp_shape *shape_out);

@@ -1,8 +1,15 @@
 /* Reads V1 checkpoints (legacy.h): the lists of all shards are joined when the reader opens, values
- * are decoded when they are asked for. */
+ * are decoded when they are asked for.
+ *
+ * A graph restores each variable with an op of its own, all from one checkpoint. Readers that are
+ * given back therefore wait a few seconds for the next op; they are used again as long as the files
+ * under their names are the ones they have open. */
+#include <pthread.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/map.h"
+#include "base/timer.h"
 #include "storage/bundle_internal.h"
 #include "storage/legacy.h"
 #include "storage/table_internal.h"
@@ -10,7 +17,12 @@
 #include "wire/shape_message.h"
 #include "wire/tensor_codec.h"
 
+enum { MOST_IDLE = 8 };
+static const int64_t idle_nanos = INT64_C(5000000000);
+
 typedef struct shard {
+  char *path;
+  dp_file_information information; /* from before it was opened */
   dp_file *file;
   dp_table_reader *table;
 } shard;
@@ -24,17 +36,23 @@ typedef struct saved_tensor {
 } saved_tensor;
 
 struct dp_legacy_reader {
+  char *pattern;
   DP_ARRAY(shard) shards;
   dp_map *tensors;
+  int64_t idle_since;
 };
 
-void dp_legacy_reader_destroy(dp_legacy_reader *reader) {
+static void close_shard(shard *shard) {
+  dp_table_reader_destroy(shard->table);
+  dp_file_discard(shard->file);
+  dp_free(shard->path);
+}
+
+static void destroy(dp_legacy_reader *reader) {
   if (!reader)
     return;
-  for (size_t i = 0; i < reader->shards.count; ++i) {
-    dp_table_reader_destroy(reader->shards.items[i].table);
-    dp_file_discard(reader->shards.items[i].file);
-  }
+  for (size_t i = 0; i < reader->shards.count; ++i)
+    close_shard(&reader->shards.items[i]);
   DP_ARRAY_FREE(&reader->shards);
   const char *name;
   void *value;
@@ -45,6 +63,7 @@ void dp_legacy_reader_destroy(dp_legacy_reader *reader) {
     dp_free(tensor);
   }
   dp_map_destroy(reader->tensors);
+  dp_free(reader->pattern);
   dp_free(reader);
 }
 
@@ -109,8 +128,10 @@ static dp_status *read_list(dp_legacy_reader *reader, size_t shard, const char *
 }
 
 static dp_status *open_shard(dp_legacy_reader *reader, const char *path) {
-  shard shard = {0};
-  dp_status *status = dp_file_open(path, DP_FILE_READ, &shard.file);
+  shard shard = {.path = dp_strdup(path)};
+  dp_status *status = dp_path_information(path, &shard.information);
+  if (!status)
+    status = dp_file_open(path, DP_FILE_READ, &shard.file);
   if (!status) {
     status = dp_table_reader_open(shard.file, &shard.table);
     if (status)
@@ -122,7 +143,7 @@ static dp_status *open_shard(dp_legacy_reader *reader, const char *path) {
         dp_status_create(DP_DATA_LOSS, "Unable to open table file %s: %s: %s", path,
                          dp_code_name(dp_status_code(status)), dp_status_message(status));
     dp_status_release(status);
-    dp_file_discard(shard.file);
+    close_shard(&shard);
     return lost;
   }
   DP_ARRAY_PUSH(&reader->shards, shard);
@@ -132,10 +153,11 @@ static dp_status *open_shard(dp_legacy_reader *reader, const char *path) {
   return status;
 }
 
-dp_status *dp_legacy_reader_open(const char *pattern, dp_legacy_reader **reader_out) {
+static dp_status *open_all(const char *pattern, dp_legacy_reader **reader_out) {
   dp_name_list paths = {0};
   DP_RETURN_IF_ERROR(dp_path_match(pattern, &paths));
   dp_legacy_reader *reader = DP_NEW(dp_legacy_reader);
+  reader->pattern = dp_strdup(pattern);
   reader->tensors = dp_map_create();
   dp_status *status = NULL;
   if (paths.count == 0)
@@ -147,11 +169,104 @@ dp_status *dp_legacy_reader_open(const char *pattern, dp_legacy_reader **reader_
     status = open_shard(reader, paths.items[i]);
   dp_name_list_deinit(&paths);
   if (status) {
-    dp_legacy_reader_destroy(reader);
+    destroy(reader);
     return status;
   }
   *reader_out = reader;
   return NULL;
+}
+
+/* ---- Readers that wait ---- */
+static struct {
+  pthread_mutex_t mutex;
+  DP_ARRAY(dp_legacy_reader *) readers; /* the longest idle first */
+  bool has_timer;
+} idle = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static dp_legacy_reader *take_idle(size_t index) {
+  dp_legacy_reader *reader = idle.readers.items[index];
+  --idle.readers.count;
+  memmove(&idle.readers.items[index], &idle.readers.items[index + 1],
+          (idle.readers.count - index) * sizeof *idle.readers.items);
+  return reader;
+}
+
+static void start_timer(void);
+
+static void end_oldest(void *arg) {
+  (void)arg;
+  pthread_mutex_lock(&idle.mutex);
+  idle.has_timer = false;
+  while (idle.readers.count > 0 &&
+         idle.readers.items[0]->idle_since + idle_nanos <= dp_clock_nanos())
+    destroy(take_idle(0));
+  start_timer();
+  pthread_mutex_unlock(&idle.mutex);
+}
+
+static void start_timer(void) {
+  if (idle.has_timer || idle.readers.count == 0)
+    return;
+  idle.has_timer = true;
+  dp_timer_start(idle.readers.items[0]->idle_since + idle_nanos, end_oldest, NULL);
+}
+
+static bool is_unchanged(const shard *shard) {
+  dp_file_information now;
+  dp_status *status = dp_path_information(shard->path, &now);
+  bool is_same = !status && now.identity != 0 && now.identity == shard->information.identity &&
+                 now.size == shard->information.size &&
+                 now.modified_nanos == shard->information.modified_nanos;
+  dp_status_release(status);
+  return is_same;
+}
+
+/* Whether the pattern still leads to the files that the reader has open. */
+static bool is_current(const dp_legacy_reader *reader) {
+  if (strpbrk(reader->pattern, "*?[\\")) {
+    dp_name_list paths = {0};
+    dp_status_release(dp_path_match(reader->pattern, &paths));
+    bool is_same = paths.count == reader->shards.count;
+    for (size_t i = 0; i < paths.count && is_same; ++i)
+      is_same = strcmp(paths.items[i], reader->shards.items[i].path) == 0;
+    dp_name_list_deinit(&paths);
+    if (!is_same)
+      return false;
+  }
+  for (size_t i = 0; i < reader->shards.count; ++i)
+    if (!is_unchanged(&reader->shards.items[i]))
+      return false;
+  return true;
+}
+
+dp_status *dp_legacy_reader_take(const char *pattern, dp_legacy_reader **reader_out) {
+  DP_RETURN_IF_ERROR(dp_storage_check_path(pattern));
+  dp_legacy_reader *reader = NULL;
+  pthread_mutex_lock(&idle.mutex);
+  for (size_t i = idle.readers.count; i-- > 0 && !reader;)
+    if (strcmp(idle.readers.items[i]->pattern, pattern) == 0)
+      reader = take_idle(i);
+  pthread_mutex_unlock(&idle.mutex);
+  if (reader && is_current(reader)) {
+    *reader_out = reader;
+    return NULL;
+  }
+  destroy(reader);
+  return open_all(pattern, reader_out);
+}
+
+void dp_legacy_reader_give(dp_legacy_reader *reader) {
+  if (!reader)
+    return;
+  for (size_t i = 0; i < reader->shards.count; ++i)
+    dp_table_reader_rest(reader->shards.items[i].table);
+  reader->idle_since = dp_clock_nanos();
+  pthread_mutex_lock(&idle.mutex);
+  dp_legacy_reader *surplus = idle.readers.count == MOST_IDLE ? take_idle(0) : NULL;
+  DP_ARRAY_PUSH(&idle.readers, reader);
+  start_timer();
+  pthread_mutex_unlock(&idle.mutex);
+  destroy(surplus);
 }
 
 /* ---- Values ---- */
@@ -170,22 +285,30 @@ bool dp_legacy_reader_find(dp_legacy_reader *reader, dp_view name, dp_dtype *dty
 }
 
 /* The file's TensorProto has values only: dtype and shape are put in front of them. */
-static dp_status *decode_values(const saved_tensor *tensor, const dp_shape *shape, dp_view values,
-                                dp_arena *arena, dp_tensor *tensor_out) {
+static dp_status *add_head(const saved_tensor *tensor, const dp_shape *shape, dp_arena *arena,
+                           dp_rope *message) {
   uint8_t *shape_bytes, number[20];
   size_t shape_length;
   DP_RETURN_IF_ERROR(
       dp_wire_pack_bytes(dp_wire_shape_message(shape, arena), arena, &shape_bytes, &shape_length));
-  dp_text message = {0};
   number[0] = 1 << 3;
   number[1] = (uint8_t)tensor->dtype;
   number[2] = 2 << 3 | 2;
-  dp_text_append(&message, number, 3 + dp_put_varint(number + 3, shape_length));
-  dp_text_append(&message, shape_bytes, shape_length);
-  dp_text_append(&message, values.data, values.length);
+  DP_RETURN_IF_ERROR(dp_rope_append(message, number, 3 + dp_put_varint(number + 3, shape_length)));
+  return dp_rope_append(message, shape_bytes, shape_length);
+}
+
+static dp_status *decode_values(const saved_tensor *tensor, const dp_shape *shape, dp_view values,
+                                dp_buffer *memory, dp_arena *arena, dp_tensor *tensor_out) {
+  dp_rope message = {0};
   dp_tensor decoded;
-  dp_status *status = dp_wire_decode_tensor_bytes(message.data, message.length, &decoded);
-  dp_text_deinit(&message);
+  dp_status *status = add_head(tensor, shape, arena, &message);
+  if (!status) {
+    dp_rope_append_piece(&message, dp_buffer_retain(memory), values.data, values.length);
+    dp_rope_reader reader = dp_rope_read(&message);
+    status = dp_wire_decode_tensor(&reader, &decoded);
+  }
+  dp_rope_deinit(&message);
   DP_RETURN_IF_ERROR(status);
   /* The values may bring a dtype and a shape of their own, which count more. */
   if (decoded.dtype != tensor->dtype || !dp_shape_equal(&decoded.shape, shape)) {
@@ -194,6 +317,43 @@ static dp_status *decode_values(const saved_tensor *tensor, const dp_shape *shap
   }
   *tensor_out = decoded;
   return NULL;
+}
+
+/* The last field of that number, if it has bytes; false when there is none or the message is
+ * malformed. Unpacking the message would copy the tensor. */
+static bool find_bytes(dp_view message, uint64_t number, dp_view *bytes_out) {
+  const uint8_t *at = (const uint8_t *)message.data, *end = at + message.length;
+  bool is_found = false;
+  while (at < end) {
+    uint64_t tag, length = 0;
+    if (!(at = dp_get_varint(at, end, &tag)))
+      return false;
+    switch (tag & 7) {
+    case 0:
+      at = dp_get_varint(at, end, &length);
+      length = 0;
+      break;
+    case 1:
+      length = 8;
+      break;
+    case 2:
+      at = dp_get_varint(at, end, &length);
+      break;
+    case 5:
+      length = 4;
+      break;
+    default:
+      return false;
+    }
+    if (!at || length > (uint64_t)(end - at))
+      return false;
+    if (tag == (number << 3 | 2)) {
+      *bytes_out = (dp_view){(const char *)at, (size_t)length};
+      is_found = true;
+    }
+    at += length;
+  }
+  return is_found;
 }
 
 static dp_status *read_stored(dp_legacy_reader *reader, dp_view name, const saved_tensor *tensor,
@@ -208,22 +368,18 @@ static dp_status *read_stored(dp_legacy_reader *reader, dp_view name, const save
                   dp_view_equal(dp_table_reader_key(table), wanted);
   dp_text_deinit(&key);
   DP_RETURN_IF_ERROR(status);
-  if (!is_there)
+  enum { DATA_OF_SLICES = 2, DATA_OF_SLICE = 3 };
+  dp_view saved, values;
+  if (!is_there || !find_bytes(dp_table_reader_value(table), DATA_OF_SLICES, &saved) ||
+      !find_bytes(saved, DATA_OF_SLICE, &values))
     return DP_INVALID("Error copying slice data");
-  Tensorflow__SavedTensorSlices *message;
-  dp_view value = dp_table_reader_value(table);
-  DP_RETURN_IF_ERROR(dp_wire_unpack_bytes(&tensorflow__saved_tensor_slices__descriptor, value.data,
-                                          value.length, arena, &message));
   dp_shape shape;
   DP_RETURN_IF_ERROR(dp_slice_shape(slice, &tensor->shape, &shape));
-  if (!message->data)
-    return DP_INVALID("Error copying slice data");
-  dp_view values = {(const char *)message->data->data.data, message->data->data.len};
   /* A value takes at least a byte: a shape that claims more than is there lies. */
   if (shape.elements > 0 && (uint64_t)shape.elements > values.length)
     return dp_status_create(DP_DATA_LOSS, "%.*s: too few values for the shape %s", (int)name.length,
                             name.data, dp_shape_text(&shape));
-  return decode_values(tensor, &shape, values, arena, tensor_out);
+  return decode_values(tensor, &shape, values, dp_table_reader_memory(table), arena, tensor_out);
 }
 
 /* One tensor of several stored slices. All are there before memory is taken for the whole, whose

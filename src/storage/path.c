@@ -87,6 +87,14 @@ dp_status *dp_path_rename(const char *from, const char *to) {
   return from_ops->rename(from, to);
 }
 
+void dp_path_sync_folder(const char *path) {
+  const dp_file_system_ops *ops;
+  dp_status *status = dp_file_system_of(path, &ops);
+  if (!status && ops->sync_folder)
+    ops->sync_folder(path);
+  dp_status_release(status);
+}
+
 char *dp_path_folder(const char *path) {
   const char *start = strstr(path, "://");
   start = start ? start + 3 : path;

@@ -1,6 +1,5 @@
 /* The operating system's files. Reads and writes are at offsets (pread, pwrite), so that many
- * threads work on one file; a rename is followed by a sync of the folder, so that it survives a
- * crash too. */
+ * threads work on one file. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +82,11 @@ static void posix_reserve(dp_file *base, uint64_t size) {
 }
 
 static dp_status *posix_sync(dp_file *base) {
-  if (fdatasync(((posix_file *)base)->descriptor) != 0 && errno != EINVAL && errno != EROFS)
+  int descriptor = ((posix_file *)base)->descriptor;
+  struct stat information;
+  if (fstat(descriptor, &information) == 0 && information.st_nlink == 0)
+    return NULL; /* removed or replaced: nobody will ever read it */
+  if (fdatasync(descriptor) != 0 && errno != EINVAL && errno != EROFS)
     return dp_status_from_errno(errno, base->path);
   return NULL;
 }
@@ -106,9 +109,17 @@ static dp_status *posix_close(dp_file *base) {
   return status;
 }
 
-static const dp_file_ops posix_file_ops = {posix_read,       posix_write,  posix_reserve,
-                                           posix_set_direct, posix_resize, posix_sync,
-                                           posix_size,       posix_close};
+static const dp_file_ops posix_file_ops = {
+    .read = posix_read,
+    .write = posix_write,
+    .reserve = posix_reserve,
+    .set_direct = posix_set_direct,
+    .resize = posix_resize,
+    .sync = posix_sync,
+    .size = posix_size,
+    .close = posix_close,
+    .can_rename_open = true,
+};
 
 static dp_status *posix_open(const char *path, dp_file_mode mode, dp_file **file_out) {
   static const int flags[] = {[DP_FILE_READ] = O_RDONLY,
@@ -131,7 +142,7 @@ static dp_status *posix_open(const char *path, dp_file_mode mode, dp_file **file
   posix_file *file = DP_NEW(posix_file);
   file->base.ops = &posix_file_ops;
   file->base.path = dp_strdup(path);
-  file->base.append_at = mode == DP_FILE_APPEND ? (uint64_t)information.st_size : 0;
+  file->base.end = (uint64_t)information.st_size;
   file->descriptor = descriptor;
   *file_out = &file->base;
   return NULL;
@@ -146,6 +157,7 @@ static dp_status *posix_information(const char *path, dp_file_information *infor
       .size = (uint64_t)information.st_size,
       .modified_nanos =
           (int64_t)information.st_mtim.tv_sec * 1000000000 + information.st_mtim.tv_nsec,
+      .identity = (uint64_t)information.st_ino ^ (uint64_t)information.st_dev << 48,
       .is_folder = S_ISDIR(information.st_mode),
   };
   return NULL;
@@ -175,9 +187,9 @@ static dp_status *posix_remove_folder(const char *path) {
   return rmdir(dp_posix_path(path)) != 0 ? dp_status_from_errno(errno, path) : NULL;
 }
 
-/* Makes a new name in the folder of `path` last. File systems without such a thing are forgiven. */
-static void sync_folder_of(const char *path) {
-  char *folder = dp_path_folder(path);
+/* File systems without such a thing are forgiven. */
+static void posix_sync_folder(const char *path) {
+  char *folder = dp_path_folder(dp_posix_path(path));
   int descriptor = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) {
     fsync(descriptor);
@@ -189,7 +201,6 @@ static void sync_folder_of(const char *path) {
 static dp_status *posix_rename(const char *from, const char *to) {
   if (rename(dp_posix_path(from), dp_posix_path(to)) != 0)
     return dp_status_from_errno(errno, from);
-  sync_folder_of(dp_posix_path(to));
   return NULL;
 }
 
@@ -202,4 +213,5 @@ const dp_file_system_ops dp_posix_file_system = {
     .remove = posix_remove,
     .remove_folder = posix_remove_folder,
     .rename = posix_rename,
+    .sync_folder = posix_sync_folder,
 };

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "storage/file.h"
+#include "tensor/buffer.h"
 
 /* ---- Writing ---- */
 typedef struct dp_table_writer dp_table_writer;
@@ -39,6 +40,10 @@ bool dp_table_reader_is_valid(const dp_table_reader *reader);
 /* Live until the reader moves. */
 dp_view dp_table_reader_key(const dp_table_reader *reader);
 dp_view dp_table_reader_value(const dp_table_reader *reader);
+/* What the value lies in, for who wants to keep it longer. */
+dp_buffer *dp_table_reader_memory(const dp_table_reader *reader);
+/* Lets go of a large block, before a pause. */
+void dp_table_reader_rest(dp_table_reader *reader);
 
 /* Order of keys: as unsigned bytes, a prefix first. */
 int dp_view_compare(dp_view a, dp_view b);

@@ -94,7 +94,7 @@ static void read_bundle(void) {
 
 static void read_legacy(void) {
   dp_legacy_reader *reader;
-  dp_status *status = dp_legacy_reader_open("mem://c.index", &reader);
+  dp_status *status = dp_legacy_reader_take("mem://c.index", &reader);
   if (status) {
     dp_status_release(status);
     return;
@@ -108,7 +108,7 @@ static void read_legacy(void) {
     dp_status_release(dp_legacy_reader_read(reader, name, &slice, &tensor));
     dp_tensor_deinit(&tensor);
   }
-  dp_legacy_reader_destroy(reader);
+  dp_legacy_reader_give(reader);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
