@@ -214,20 +214,20 @@ for op in ("Restore", "RestoreSlice"):
 
 
 # ---- Readers: a queue of names that starts again, one record a copy ----
-def reader(make, covers=(), take=None):
+def reader(op, take=None):
     def build(n):
         name = path("reader.txt")
         with open(name, "w", encoding="ascii") as file:
             file.writelines(f"line number {i:08}\n" for i in range(n))
-        if "TFRecord" in make.__name__:
+        if op == "TFRecordReaderV2":
             name = path("reader.tfrecord")
             with tf.io.TFRecordWriter(name) as writer:
                 for i in range(n):
                     writer.write(b"record %d" % i)
-        queue = R.FIFOQueueV2(component_types=[tf.string], shapes=[[]], shared_name="names" + make.__name__)
+        queue = R.FIFOQueueV2(component_types=[tf.string], shapes=[[]], shared_name="names" + op)
         Builder.start(R.QueueEnqueueManyV2(handle=queue, components=[tf.constant([name] * 5000)]))
-        more = dict(record_bytes=21) if "FixedLength" in make.__name__ else {}
-        handle = make(shared_name="reader" + make.__name__, **more)
+        more = dict(record_bytes=21) if op == "FixedLengthRecordReaderV2" else {}
+        handle = getattr(R, op)(shared_name="reader" + op, **more)
         return (take or (lambda h, q: lambda: R.ReaderReadV2(reader_handle=h, queue_handle=q)))(handle, queue)
     return build
 
@@ -237,12 +237,12 @@ def read_up_to(handle, queue):
     return lambda: R.ReaderReadUpToV2(reader_handle=handle, queue_handle=queue, num_records=count)
 
 
-Case("TextLineReaderV2", {"small": 100000}, reader(R.TextLineReaderV2), covers=("ReaderReadV2",))
-Case("ReaderReadUpToV2", {"small": 100000}, reader(R.TextLineReaderV2, take=read_up_to))
-Case("FixedLengthRecordReaderV2", {"small": 100000}, reader(R.FixedLengthRecordReaderV2))
-Case("TFRecordReaderV2", {"small": 100000}, reader(R.TFRecordReaderV2))
-Case("IdentityReaderV2", {"small": 10}, reader(R.IdentityReaderV2), repeats={"small": 10})
-Case("WholeFileReaderV2", {"small": 10}, reader(R.WholeFileReaderV2), repeats={"small": 10})
+Case("TextLineReaderV2", {"small": 100000}, reader("TextLineReaderV2"), covers=("ReaderReadV2",))
+Case("ReaderReadUpToV2", {"small": 100000}, reader("TextLineReaderV2", take=read_up_to))
+Case("FixedLengthRecordReaderV2", {"small": 100000}, reader("FixedLengthRecordReaderV2"))
+Case("TFRecordReaderV2", {"small": 100000}, reader("TFRecordReaderV2"))
+Case("IdentityReaderV2", {"small": 10}, reader("IdentityReaderV2"), repeats={"small": 10})
+Case("WholeFileReaderV2", {"small": 10}, reader("WholeFileReaderV2"), repeats={"small": 10})
 
 
 def sparse_map(n):
