@@ -136,23 +136,16 @@ static bool find_characters(dp_view text, int64_t position, int64_t length, dp_v
   return true;
 }
 
-static bool find_bytes(dp_view text, int64_t position, int64_t length, dp_view *part_out) {
+static inline bool find_bytes(dp_view text, int64_t position, int64_t length, dp_view *part_out) {
   if (position < 0)
     position += (int64_t)text.length;
-  if (position < 0 || position > (int64_t)text.length)
-    return false;
   int64_t rest = (int64_t)text.length - position;
   *part_out =
       (dp_view){text.data + position, (size_t)(length < 0 || length > rest ? rest : length)};
-  return true;
+  return position >= 0 && rest >= 0;
 }
 
-static dp_status *take_part(bool is_utf8, dp_view text, int64_t position, int64_t length,
-                            int64_t index, dp_tstring *output) {
-  dp_view part;
-  if (is_utf8 ? find_characters(text, position, length, &part)
-              : find_bytes(text, position, length, &part))
-    return dp_tstring_assign(output, part.data, part.length);
+static dp_status *outside(bool is_utf8, dp_view text, int64_t position, int64_t index) {
   if (is_utf8)
     return DP_INVALID("pos %lld out of range for string at index %lld", (long long)position,
                       (long long)index);
@@ -161,7 +154,11 @@ static dp_status *take_part(bool is_utf8, dp_view text, int64_t position, int64_
 }
 
 /* The element of a tensor that broadcasts to `shape` at position `at`. */
-static int64_t broadcast_index(const dp_shape *from, const dp_shape *shape, int64_t at) {
+static inline int64_t broadcast_index(const dp_shape *from, const dp_shape *shape, int64_t at) {
+  if (from->elements == 1)
+    return 0;
+  if (from->elements == shape->elements)
+    return at;
   int64_t index = 0, stride = 1;
   for (int i = shape->rank - 1, k = from->rank - 1; k >= 0; --i, --k) {
     int64_t position = at % shape->dims[i];
@@ -187,13 +184,22 @@ static dp_status *substr_compute(dp_op_context *context, void *memory) {
     return dp_status_create(DP_UNIMPLEMENTED, "Substr broadcast not implemented for %d dimensions",
                             shape.rank);
   dp_tensor *output;
+  bool is_utf8 = *(bool *)memory;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
+  bool is_one_part = positions->shape.elements == 1;
+  int64_t position = 0, length = 0;
   for (int64_t i = 0; i < shape.elements; ++i) {
-    int64_t at = broadcast_index(&positions->shape, &shape, i);
+    if (i == 0 || !is_one_part) {
+      int64_t at = broadcast_index(&positions->shape, &shape, i);
+      position = dp_tensor_int_at(positions, at);
+      length = dp_tensor_int_at(lengths, at);
+    }
     int64_t row = broadcast_index(&input->shape, &shape, i);
-    DP_RETURN_IF_ERROR(take_part(*(bool *)memory, dp_string_at(input, row),
-                                 dp_tensor_int_at(positions, at), dp_tensor_int_at(lengths, at), i,
-                                 &dp_tensor_strings(output)[i]));
+    dp_view text = dp_string_at(input, row), part;
+    if (!(is_utf8 ? find_characters(text, position, length, &part)
+                  : find_bytes(text, position, length, &part)))
+      return outside(is_utf8, text, position, i);
+    DP_RETURN_IF_ERROR(dp_tstring_assign(&dp_tensor_strings(output)[i], part.data, part.length));
   }
   return NULL;
 }

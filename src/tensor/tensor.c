@@ -15,7 +15,8 @@ _Static_assert(sizeof(dp_tstring) == 24, "the table of dtypes says so");
 static void release_strings(void *arg, void *data, size_t size) {
   dp_tstring *strings = data;
   for (size_t i = 0; i < size / sizeof *strings; i++)
-    dp_tstring_deinit(&strings[i]);
+    if (dp_tstring_type_of(&strings[i]) == DP_TSTRING_LARGE)
+      free(strings[i].large.data);
   dp_buffer_release(arg); /* what views point into */
 }
 

@@ -55,24 +55,70 @@ static bool fits_in_place(const dp_tstring *string, size_t length) {
          length <= string->large.capacity && length >= string->large.capacity / 2;
 }
 
-/* A fresh string first, then the old one goes: `data` may point into it. */
-dp_status *dp_tstring_assign(dp_tstring *string, const void *data, size_t length) {
-  dp_tstring fresh = {.raw = {0}};
-  if (length <= SMALL_CAPACITY) {
-    make_small(length, &fresh);
-    if (length)
-      memcpy(fresh.small.data, data, length);
-  } else if (fits_in_place(string, length)) {
+/* Copies at most SMALL_CAPACITY bytes. All are read before the first is written, so the two may
+ * overlap; and they go straight to their place in two pieces at most, which a copy by a loop or by
+ * way of a temporary string cannot do without waiting for its own stores. */
+static inline void copy_small(char *to, const char *from, size_t length) {
+  if (length >= 16) {
+    uint64_t first[2], last[2];
+    memcpy(first, from, 16);
+    memcpy(last, from + length - 16, 16);
+    memcpy(to, first, 16);
+    memcpy(to + length - 16, last, 16);
+  } else if (length >= 8) {
+    uint64_t first, last;
+    memcpy(&first, from, 8);
+    memcpy(&last, from + length - 8, 8);
+    memcpy(to, &first, 8);
+    memcpy(to + length - 8, &last, 8);
+  } else if (length >= 4) {
+    uint32_t first, last;
+    memcpy(&first, from, 4);
+    memcpy(&last, from + length - 4, 4);
+    memcpy(to, &first, 4);
+    memcpy(to + length - 4, &last, 4);
+  } else if (length > 0) {
+    char first = from[0], middle = from[length / 2], last = from[length - 1];
+    to[0] = first;
+    to[length / 2] = middle;
+    to[length - 1] = last;
+  }
+}
+
+/* Of its own, so that the way of small strings needs no stack. */
+static __attribute__((noinline)) dp_status *assign_large(dp_tstring *string, const void *data,
+                                                         size_t length) {
+  if (fits_in_place(string, length)) {
     memmove(string->large.data, data, length);
     string->large.data[length] = '\0';
     string->large.size_and_type = (uint64_t)length << 2 | DP_TSTRING_LARGE;
     return NULL;
-  } else {
-    DP_RETURN_IF_ERROR(make_large(length, &fresh));
-    memcpy(fresh.large.data, data, length);
   }
-  dp_tstring_deinit(string);
+  dp_tstring fresh;
+  DP_RETURN_IF_ERROR(make_large(length, &fresh));
+  memcpy(fresh.large.data, data, length);
+  dp_tstring_deinit(string); /* only now: `data` may point into it */
   *string = fresh;
+  return NULL;
+}
+
+static __attribute__((noinline)) void shrink_to_small(dp_tstring *string, const void *data,
+                                                      size_t length) {
+  char *old = string->large.data;
+  copy_small(string->small.data, data, length);
+  make_small(length, string);
+  free(old);
+}
+
+dp_status *dp_tstring_assign(dp_tstring *string, const void *data, size_t length) {
+  if (length > SMALL_CAPACITY)
+    return assign_large(string, data, length);
+  if (dp_tstring_type_of(string) == DP_TSTRING_LARGE) {
+    shrink_to_small(string, data, length);
+    return NULL;
+  }
+  copy_small(string->small.data, data, length);
+  make_small(length, string);
   return NULL;
 }
 
