@@ -54,9 +54,18 @@ bool dp_view_consume_uint64(dp_view *view, uint64_t *value_out) {
   return true;
 }
 
+/* Takes `sign` off the front if it is there. */
+static bool consume_sign(dp_view *view, char sign) {
+  if (view->length == 0 || view->data[0] != sign)
+    return false;
+  view->data++;
+  view->length--;
+  return true;
+}
+
 bool dp_parse_uint64(dp_view text, uint64_t *value_out) {
   uint64_t value;
-  dp_view_consume(&text, "+");
+  consume_sign(&text, '+');
   if (!dp_view_consume_uint64(&text, &value) || text.length > 0)
     return false;
   *value_out = value;
@@ -65,9 +74,9 @@ bool dp_parse_uint64(dp_view text, uint64_t *value_out) {
 
 bool dp_parse_int64(dp_view text, int64_t *value_out) {
   uint64_t magnitude;
-  bool negative = dp_view_consume(&text, "-");
+  bool negative = consume_sign(&text, '-');
   if (!negative)
-    dp_view_consume(&text, "+");
+    consume_sign(&text, '+');
   if (!dp_view_consume_uint64(&text, &magnitude) || text.length > 0 ||
       magnitude > (uint64_t)INT64_MAX + negative)
     return false;
@@ -89,8 +98,8 @@ static locale_t get_locale(void) {
 
 /* strtod also takes spaces, hexadecimal and "nan(...)": only these shapes may pass. */
 static bool looks_decimal(dp_view text) {
-  if (!dp_view_consume(&text, "-"))
-    dp_view_consume(&text, "+");
+  if (!consume_sign(&text, '-'))
+    consume_sign(&text, '+');
   if (text.length == 0)
     return false;
   if (is_digit(text.data[0]) || text.data[0] == '.') {

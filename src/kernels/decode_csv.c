@@ -8,7 +8,8 @@
 typedef struct csv_state {
   char delimiter;
   bool uses_quotes;
-  char *missing; /* text that stands for no value */
+  bool ends_plain[256]; /* bytes that end an unquoted field, or may not be in one */
+  char *missing;        /* text that stands for no value */
   size_t missing_length;
   int32_t selected_count; /* 0: all columns */
   int64_t *selected;
@@ -42,6 +43,9 @@ static dp_status *csv_create(const dp_kernel_setup *setup, void *memory) {
   if (delimiter.length != 1)
     return DP_INVALID("field_delim should be only 1 char");
   state->delimiter = delimiter.data[0];
+  state->ends_plain[(uint8_t)state->delimiter] = true;
+  state->ends_plain['\n'] = state->ends_plain['\r'] = true;
+  state->ends_plain['"'] |= state->uses_quotes;
   state->missing = dp_malloc(missing.length + 1);
   memcpy(state->missing, missing.data, missing.length);
   state->missing_length = missing.length;
@@ -54,40 +58,41 @@ static void csv_destroy(void *memory) {
 }
 
 /* ---- Fields ---- */
-/* The fields of one record, one behind the other in `text`. */
+/* The fields of one record: views into it, or into `space` where quotes were taken out. */
 typedef struct fields {
-  dp_text text;
-  DP_ARRAY(size_t) ends;
+  DP_ARRAY(dp_view) views;
+  DP_ARRAY(char) space; /* has room for the whole record, so it does not move under the views */
 } fields;
 
-static dp_status *plain_field(const csv_state *state, dp_view record, size_t *at, bool is_wanted,
-                              dp_text *text) {
-  for (; *at < record.length && record.data[*at] != state->delimiter; ++*at) {
-    char c = record.data[*at];
-    if ((state->uses_quotes && c == '"') || c == '\n' || c == '\r')
-      return DP_INVALID("Unquoted fields cannot have quotes/CRLFs inside");
-    if (is_wanted)
-      dp_text_add_char(text, c);
-  }
-  ++*at; /* the delimiter */
+static dp_status *plain_field(const csv_state *state, dp_view record, size_t *at,
+                              dp_view *field_out) {
+  size_t begin = *at, end = begin;
+  while (end < record.length && !state->ends_plain[(uint8_t)record.data[end]])
+    ++end;
+  if (end < record.length && record.data[end] != state->delimiter)
+    return DP_INVALID("Unquoted fields cannot have quotes/CRLFs inside");
+  *field_out = (dp_view){record.data + begin, end - begin};
+  *at = end + 1; /* behind the delimiter */
   return NULL;
 }
 
-static dp_status *quoted_field(const csv_state *state, dp_view record, size_t *at, bool is_wanted,
-                               dp_text *text) {
+static dp_status *quoted_field(const csv_state *state, dp_view record, size_t *at, fields *out,
+                               dp_view *field_out) {
   const char *data = record.data;
-  size_t last = record.length - 1;
+  char *begin = out->space.items + out->space.count;
+  size_t last = record.length - 1, length = 0;
   while (*at < last && (data[*at] != '"' || data[*at + 1] != state->delimiter)) {
     if (data[*at] == '"' && data[*at + 1] != '"')
       return DP_INVALID("Quote inside a string has to be escaped by another quote");
-    if (is_wanted)
-      dp_text_add_char(text, data[*at]);
+    begin[length++] = data[*at];
     *at += data[*at] == '"' ? 2 : 1;
   }
   if (*at >= record.length || data[*at] != '"' ||
       (*at != last && data[*at + 1] != state->delimiter))
     return DP_INVALID("Quoted field has to end with quote followed by delim or end");
   *at += 2;
+  out->space.count += length;
+  *field_out = (dp_view){begin, length};
   return NULL;
 }
 
@@ -97,8 +102,8 @@ static bool is_wanted(const csv_state *state, size_t taken, int64_t column) {
 }
 
 static dp_status *read_fields(const csv_state *state, dp_view record, fields *out) {
-  dp_text_clear(&out->text);
-  out->ends.count = 0;
+  out->views.count = out->space.count = 0;
+  DP_ARRAY_RESERVE(&out->space, record.length);
   size_t at = 0;
   int64_t column = 0;
   while (at < record.length) {
@@ -106,26 +111,20 @@ static dp_status *read_fields(const csv_state *state, dp_view record, fields *ou
       ++at;
       continue;
     }
-    bool wanted = is_wanted(state, out->ends.count, column);
+    dp_view field;
     bool is_quoted = state->uses_quotes && record.data[at] == '"';
     at += is_quoted;
-    DP_RETURN_IF_ERROR(is_quoted ? quoted_field(state, record, &at, wanted, &out->text)
-                                 : plain_field(state, record, &at, wanted, &out->text));
-    ++column;
-    if (wanted)
-      DP_ARRAY_PUSH(&out->ends, out->text.length);
-    if (state->selected_count > 0 && out->ends.count == (size_t)state->selected_count)
+    DP_RETURN_IF_ERROR(is_quoted ? quoted_field(state, record, &at, out, &field)
+                                 : plain_field(state, record, &at, &field));
+    if (is_wanted(state, out->views.count, column++))
+      DP_ARRAY_PUSH(&out->views, field);
+    if (state->selected_count > 0 && out->views.count == (size_t)state->selected_count)
       return NULL;
   }
   if (record.length > 0 && record.data[record.length - 1] == state->delimiter &&
-      is_wanted(state, out->ends.count, column))
-    DP_ARRAY_PUSH(&out->ends, out->text.length);
+      is_wanted(state, out->views.count, column))
+    DP_ARRAY_PUSH(&out->views, dp_view_of(""));
   return NULL;
-}
-
-static dp_view field_at(const fields *in, int32_t index) {
-  size_t begin = index > 0 ? in->ends.items[index - 1] : 0;
-  return (dp_view){dp_text_string(&in->text) + begin, in->ends.items[index] - begin};
 }
 
 /* ---- Values ---- */
@@ -167,11 +166,11 @@ static dp_status *check_defaults(const dp_op_context *context) {
 static dp_status *store_record(dp_op_context *context, const csv_state *state, int64_t record,
                                fields *space) {
   DP_RETURN_IF_ERROR(read_fields(state, dp_string_at(dp_op_input(context, 0), record), space));
-  if (space->ends.count != (size_t)context->output_count)
+  if (space->views.count != (size_t)context->output_count)
     return DP_INVALID("Expect %d fields but have %zu in record %lld", context->output_count,
-                      space->ends.count, (long long)record);
+                      space->views.count, (long long)record);
   for (int32_t i = 0; i < context->output_count; ++i)
-    DP_RETURN_IF_ERROR(store_field(context, state, i, record, field_at(space, i)));
+    DP_RETURN_IF_ERROR(store_field(context, state, i, record, space->views.items[i]));
   return NULL;
 }
 
@@ -186,8 +185,8 @@ static dp_status *csv_compute(dp_op_context *context, void *memory) {
   dp_status *status = NULL;
   for (int64_t i = 0; i < records->shape.elements && !status; ++i)
     status = store_record(context, memory, i, &space);
-  dp_text_deinit(&space.text);
-  DP_ARRAY_FREE(&space.ends);
+  DP_ARRAY_FREE(&space.space);
+  DP_ARRAY_FREE(&space.views);
   return status;
 }
 
