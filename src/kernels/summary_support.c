@@ -77,79 +77,135 @@ dp_status *dp_summary_number(const dp_tensor *tensor, int64_t index, double *val
 
 /* ---- Histograms ---- */
 #define SIDE_LIMIT 800
-static double limits[2 * SIDE_LIMIT + 1];
-static int limit_count;
+/* The limits above zero grow by a tenth from 1e-12 to 1e20; the last is DBL_MAX. The same stand
+ * below zero, and zero between them. */
+static double side[SIDE_LIMIT];
+static int side_count;
+#define LIMIT_COUNT (2 * side_count + 1)
 
-/* Limits that grow by a tenth from 1e-12 to 1e20, the same below zero, and zero. */
-static void make_limits(void) {
-  double side[SIDE_LIMIT];
-  int count = 0;
-  for (double v = 1.0e-12; v < 1.0e20; v *= 1.1)
-    side[count++] = v;
-  side[count++] = DBL_MAX;
-  for (int i = 0; i < count; ++i)
-    limits[i] = -side[count - 1 - i];
-  limits[count] = 0.0;
-  memcpy(limits + count + 1, side, (size_t)count * sizeof *side);
-  limit_count = 2 * count + 1;
+static double limit_at(int index) {
+  return index < side_count   ? -side[side_count - 1 - index]
+         : index > side_count ? side[index - side_count - 1]
+                              : 0.0;
 }
 
-/* The first limit above the value. */
-static int bucket_of(double value) {
-  int low = 0, high = limit_count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (value < limits[middle])
-      high = middle;
-    else
-      low = middle + 1;
+/* A magnitude's exponent and the first four bits of its mantissa are its cell. Within a cell
+ * numbers grow by less than a tenth, so at most one limit lies in it and one comparison finds the
+ * bucket. */
+#define CELL_SHIFT 48
+#define FIRST_CELL ((1023 - 41) << 4) /* below 1e-12 */
+#define CELLS ((67 + 41 + 1) << 4)    /* to above 1e20 */
+static uint16_t limits_before[CELLS]; /* how many limits are below the cell's least number */
+
+static double least_of_cell(int cell) {
+  uint64_t bits = (uint64_t)(cell + FIRST_CELL) << CELL_SHIFT;
+  double least;
+  memcpy(&least, &bits, sizeof least);
+  return least;
+}
+
+static void make_limits(void) {
+  for (double v = 1.0e-12; v < 1.0e20; v *= 1.1)
+    side[side_count++] = v;
+  side[side_count++] = DBL_MAX;
+  for (int cell = 0, count = 0; cell < CELLS; ++cell) {
+    while (side[count] < least_of_cell(cell))
+      ++count;
+    limits_before[cell] = (uint16_t)count;
   }
-  return low < limit_count ? low : limit_count - 1;
+}
+
+/* The bucket that ends with the first limit above the (finite) value. Without branches: the values'
+ * signs are as good as random. */
+static inline int bucket_of(double value) {
+  double magnitude = fabs(value);
+  uint64_t bits;
+  memcpy(&bits, &magnitude, sizeof bits);
+  int64_t cell = (int64_t)(bits >> CELL_SHIFT) - FIRST_CELL;
+  cell = cell < 0 ? 0 : cell > CELLS - 1 ? CELLS - 1 : cell;
+  int before = limits_before[cell];
+  int below_zero = side_count - before - (side[before] < magnitude);
+  int above_zero = side_count + 1 + before + (side[before] <= magnitude);
+  int bucket = value < 0 ? below_zero : above_zero;
+  return bucket < LIMIT_COUNT ? bucket : LIMIT_COUNT - 1;
+}
+
+static dp_status *read_numbers(const dp_tensor *tensor, int64_t begin, int64_t count,
+                               double *numbers) {
+  if (tensor->dtype == DP_FLOAT) {
+    const float *from = (const float *)tensor->data + begin;
+    for (int64_t i = 0; i < count; ++i)
+      numbers[i] = from[i];
+    return NULL;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    DP_RETURN_IF_ERROR(dp_summary_number(tensor, begin + i, &numbers[i]));
+  return NULL;
+}
+
+static dp_status *count_numbers(const double *numbers, int64_t count, const char *owner,
+                                Tensorflow__HistogramProto *histogram, double *buckets) {
+  double least = histogram->min, most = histogram->max;
+  double sum = histogram->sum, sum_squares = histogram->sum_squares;
+  for (int64_t i = 0; i < count; ++i) {
+    double value = numbers[i];
+    if (!isfinite(value))
+      return DP_INVALID("%s in summary histogram for: %s", isnan(value) ? "Nan" : "Infinity",
+                        owner);
+    buckets[bucket_of(value)] += 1.0;
+    least = value < least ? value : least;
+    most = value > most ? value : most;
+    sum += value;
+    sum_squares += value * value;
+  }
+  histogram->min = least;
+  histogram->max = most;
+  histogram->sum = sum;
+  histogram->sum_squares = sum_squares;
+  histogram->num += (double)count;
+  return NULL;
 }
 
 static dp_status *fill_histogram(const dp_tensor *values, const char *owner,
                                  Tensorflow__HistogramProto *histogram, double *buckets) {
+  double numbers[512];
+  int64_t most = sizeof numbers / sizeof *numbers, total = dp_tensor_elements(values);
   histogram->min = DBL_MAX;
   histogram->max = -DBL_MAX;
-  for (int64_t i = 0; i < dp_tensor_elements(values); ++i) {
-    double value;
-    DP_RETURN_IF_ERROR(dp_summary_number(values, i, &value));
-    if (isnan(value))
-      return DP_INVALID("Nan in summary histogram for: %s", owner);
-    if (isinf(value))
-      return DP_INVALID("Infinity in summary histogram for: %s", owner);
-    buckets[bucket_of(value)] += 1.0;
-    if (value < histogram->min)
-      histogram->min = value;
-    if (value > histogram->max)
-      histogram->max = value;
-    histogram->num += 1;
-    histogram->sum += value;
-    histogram->sum_squares += value * value;
+  for (int64_t begin = 0; begin < total; begin += most) {
+    int64_t count = total - begin < most ? total - begin : most;
+    DP_RETURN_IF_ERROR(read_numbers(values, begin, count, numbers));
+    DP_RETURN_IF_ERROR(count_numbers(numbers, count, owner, histogram, buckets));
   }
   return NULL;
+}
+
+/* All buckets, a run of empty ones as one. */
+static void list_buckets(const double *buckets, Tensorflow__HistogramProto *histogram) {
+  size_t count = 0;
+  for (int i = 0; i < LIMIT_COUNT; ++count) {
+    int last = i;
+    while (buckets[i] <= 0.0 && last + 1 < LIMIT_COUNT && buckets[last + 1] <= 0.0)
+      ++last;
+    histogram->bucket_limit[count] = limit_at(last);
+    histogram->bucket[count] = buckets[i];
+    i = last + 1;
+  }
+  histogram->n_bucket_limit = histogram->n_bucket = count;
 }
 
 dp_status *dp_summary_add_histogram(dp_summary *summary, dp_view tag, const dp_tensor *values,
                                     const char *owner) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_limits);
-  double *buckets = DP_ARENA_ARRAY(summary->arena, double, limit_count);
+  size_t bytes = (size_t)LIMIT_COUNT * sizeof(double);
+  double *buckets = dp_arena_allocate_zero(summary->arena, bytes);
   Tensorflow__HistogramProto *histogram =
       dp_wire_new(summary->arena, &tensorflow__histogram_proto__descriptor);
   DP_RETURN_IF_ERROR(fill_histogram(values, owner, histogram, buckets));
-  histogram->bucket_limit = DP_ARENA_ARRAY(summary->arena, double, limit_count);
-  histogram->bucket = DP_ARENA_ARRAY(summary->arena, double, limit_count);
-  size_t count = 0;
-  for (int i = 0; i < limit_count; ++count) { /* a run of empty buckets becomes one */
-    double end = limits[i], inside = buckets[i];
-    ++i;
-    while (inside <= 0.0 && i < limit_count && buckets[i] <= 0.0)
-      end = limits[i++];
-    histogram->bucket_limit[count] = end;
-    histogram->bucket[count] = inside;
-  }
-  histogram->n_bucket_limit = histogram->n_bucket = count;
+  histogram->bucket_limit = dp_arena_allocate(summary->arena, bytes);
+  histogram->bucket = dp_arena_allocate(summary->arena, bytes);
+  list_buckets(buckets, histogram);
   Tensorflow__Summary__Value *value = dp_summary_add(summary, tag);
   value->value_case = TENSORFLOW__SUMMARY__VALUE__VALUE_HISTO;
   value->histo = histogram;
