@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "runtime/kernel.h"
+#include "tensor/rope.h"
 
 /* Element `index` of a string tensor as a path, malloc'd. */
 DP_MUST_USE dp_status *dp_io_path(const dp_tensor *tensor, int64_t index, char **path_out);
@@ -19,6 +20,9 @@ void dp_io_paths_deinit(dp_io_paths *paths);
 /* A scalar string output. */
 DP_MUST_USE dp_status *dp_io_output_string(dp_op_context *context, int32_t output, const void *data,
                                            size_t length);
+/* The same of all bytes of a rope. */
+DP_MUST_USE dp_status *dp_io_output_rope(dp_op_context *context, int32_t output,
+                                         const dp_rope *rope);
 /* Element `index` of a string tensor. */
 static inline dp_view dp_io_string(const dp_tensor *tensor, int64_t index) {
   return dp_tstring_view(&dp_tensor_strings(tensor)[index]);

@@ -38,3 +38,31 @@ dp_status *dp_io_output_string(dp_op_context *context, int32_t output, const voi
   DP_RETURN_IF_ERROR(dp_op_allocate(context, output, &shape, &tensor));
   return dp_tstring_assign(dp_tensor_strings(tensor), data, length);
 }
+
+/* Longer strings live in a pooled buffer: malloc would take so much from the system and give it
+ * back each time, and every page of it would be a fault. */
+#define POOLED_BYTES ((size_t)64 << 10)
+
+static dp_status *output_pooled(dp_op_context *context, int32_t output, const dp_rope *rope) {
+  dp_shape scalar = dp_shape_scalar();
+  dp_buffer *buffer;
+  dp_tensor tensor;
+  DP_RETURN_IF_ERROR(dp_buffer_create(rope->length, &buffer));
+  dp_rope_flatten(rope, buffer->data);
+  DP_RETURN_IF_ERROR(dp_tensor_create_strings(&scalar, buffer, &tensor));
+  dp_tstring_assign_view(dp_tensor_strings(&tensor), buffer->data, rope->length);
+  dp_op_set_output(context, output, &tensor);
+  return NULL;
+}
+
+dp_status *dp_io_output_rope(dp_op_context *context, int32_t output, const dp_rope *rope) {
+  if (rope->length >= POOLED_BYTES)
+    return output_pooled(context, output, rope);
+  dp_shape scalar = dp_shape_scalar();
+  dp_tensor *tensor;
+  char *data = NULL;
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, output, &scalar, &tensor));
+  DP_RETURN_IF_ERROR(dp_tstring_resize(dp_tensor_strings(tensor), rope->length, &data));
+  dp_rope_flatten(rope, data);
+  return NULL;
+}

@@ -27,6 +27,8 @@ bool dp_message_next(dp_view *rest, dp_message_field *field);
 
 /* A field of a number; nothing for 0, as proto3 has it. */
 void dp_message_add_int(dp_text *text, uint32_t number, int64_t value);
+/* Tag and length of a field of bytes, which the caller adds. */
+void dp_message_add_head(dp_text *text, uint32_t number, size_t length);
 void dp_message_add_bytes(dp_text *text, uint32_t number, dp_view bytes);
 
 #endif

@@ -129,8 +129,12 @@ void dp_message_add_int(dp_text *text, uint32_t number, int64_t value) {
   add_varint(text, (uint64_t)value);
 }
 
-void dp_message_add_bytes(dp_text *text, uint32_t number, dp_view bytes) {
+void dp_message_add_head(dp_text *text, uint32_t number, size_t length) {
   add_varint(text, (uint64_t)number << 3 | DP_MESSAGE_BYTES);
-  add_varint(text, bytes.length);
+  add_varint(text, length);
+}
+
+void dp_message_add_bytes(dp_text *text, uint32_t number, dp_view bytes) {
+  dp_message_add_head(text, number, bytes.length);
   dp_text_append(text, bytes.data, bytes.length);
 }

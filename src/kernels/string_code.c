@@ -1,9 +1,9 @@
 /* Bytes in strings that stand for something else: base64, raw numbers, compressed data, tensors. */
 #include "kernels/families_internal.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <zlib.h>
+#include "kernels/io_internal.h"
 #include "kernels/string_internal.h"
 #include "wire/tensor_codec.h"
 
@@ -43,21 +43,32 @@ static dp_status *encode_compute(dp_op_context *context, void *memory) {
 }
 
 /* The value of a digit; what is none has a bit above the sixth. */
-static inline uint32_t digit_of(char c) {
-  return c >= 'a' && c <= 'z'   ? (uint32_t)(c - 'a' + 26)
-         : c >= 'A' && c <= 'Z' ? (uint32_t)(c - 'A')
-         : c >= '0' && c <= '9' ? (uint32_t)(c - '0' + 52)
-         : c == '-'             ? 62
-         : c == '_'             ? 63
-                                : 64;
-}
-static uint8_t digits[256];
-static pthread_once_t digits_once = PTHREAD_ONCE_INIT;
-static void make_digits(void) {
-  for (int c = 0; c < 256; ++c)
-    digits[c] = (uint8_t)digit_of((char)c);
+#define NONE 64
+#define NONE_8 NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE
+#define NONE_32 NONE_8, NONE_8, NONE_8, NONE_8
+/* clang-format off */
+static const uint8_t digits[256] = {
+    NONE_32, NONE_8,
+    NONE, NONE, NONE, NONE, NONE, 62, NONE, NONE,
+    52, 53, 54, 55, 56, 57, 58, 59, 60, 61, NONE, NONE, NONE, NONE, NONE, NONE,
+    NONE, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+    25, NONE, NONE, NONE, NONE, 63,
+    NONE, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+    48, 49, 50, 51, NONE, NONE, NONE, NONE, NONE,
+    NONE_32, NONE_32, NONE_32, NONE_32,
+};
+/* clang-format on */
+
+/* Four digits as three bytes (a fourth is written too, in one store with them); returns a number
+ * above 63 when one of them is none. */
+static inline uint32_t decode_group(const uint8_t *from, char *to) {
+  uint32_t a = digits[from[0]], b = digits[from[1]], c = digits[from[2]], d = digits[from[3]];
+  uint32_t bytes = __builtin_bswap32(a << 26 | b << 20 | c << 14 | d << 8);
+  memcpy(to, &bytes, sizeof bytes);
+  return a | b | c | d;
 }
 
+#define BLOCK_GROUPS 256
 static dp_status *decode(const void *state, dp_view input, dp_text *text) {
   size_t length = input.length;
   if (length > 0 && length % 4 == 0) {
@@ -67,29 +78,24 @@ static dp_status *decode(const void *state, dp_view input, dp_text *text) {
   }
   if (length % 4 == 1)
     return DP_INVALID("Base64 string length cannot be 1 modulo 4.");
-  pthread_once(&digits_once, make_digits);
   const uint8_t *from = (const uint8_t *)input.data;
-  char block[3 * 256];
-  size_t used = 0;
-  for (size_t i = 0; i < length; i += 4) {
-    size_t have = length - i < 4 ? length - i : 4;
-    uint32_t group = 0, seen = 0;
-    for (size_t k = 0; k < 4; ++k) {
-      uint32_t digit = k < have ? digits[from[i + k]] : 0;
-      seen |= digit;
-      group = group << 6 | digit;
+  char block[3 * BLOCK_GROUPS + 1];
+  uint32_t seen = 0;
+  size_t groups = length / 4, rest = length % 4;
+  do { /* `rest` goes into the last block, which is not full */
+    size_t whole = groups < BLOCK_GROUPS ? groups : BLOCK_GROUPS, used = 3 * whole;
+    for (size_t i = 0; i < whole; ++i, from += 4)
+      seen |= decode_group(from, block + 3 * i);
+    groups -= whole;
+    if (whole < BLOCK_GROUPS && rest > 0) {
+      uint8_t last[4] = {from[0], from[1], rest > 2 ? from[2] : 'A', 'A'};
+      seen |= decode_group(last, block + used);
+      used += rest - 1;
+      rest = 0;
     }
-    if (seen > 63)
-      return DP_INVALID("Invalid character found in base64.");
-    for (size_t k = 0; k + 1 < have; ++k)
-      block[used++] = (char)(group >> (16 - 8 * k));
-    if (used == sizeof block) {
-      dp_text_append(text, block, used);
-      used = 0;
-    }
-  }
-  dp_text_append(text, block, used);
-  return NULL;
+    dp_text_append(text, block, used);
+  } while (groups > 0 || rest > 0);
+  return seen > 63 ? DP_INVALID("Invalid character found in base64.") : NULL;
 }
 
 static dp_status *decode_compute(dp_op_context *context, void *memory) {
@@ -237,16 +243,9 @@ static dp_status *compressed_compute(dp_op_context *context, void *memory) {
 /* ---- Tensors ---- */
 static dp_status *serialize_compute(dp_op_context *context, void *memory) {
   dp_rope rope = {0};
-  dp_shape scalar = dp_shape_scalar();
-  dp_tensor *output;
-  char *data = NULL;
   dp_status *status = dp_wire_encode_tensor(dp_op_input(context, 0), &rope);
   if (!status)
-    status = dp_op_allocate(context, 0, &scalar, &output);
-  if (!status)
-    status = dp_tstring_resize(dp_tensor_strings(output), rope.length, &data);
-  if (!status)
-    dp_rope_flatten(&rope, data);
+    status = dp_io_output_rope(context, 0, &rope);
   dp_rope_deinit(&rope);
   return status;
 }

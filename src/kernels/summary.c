@@ -3,8 +3,11 @@
 #include "base/map.h"
 #include "kernels/families_internal.h"
 #include "kernels/io_internal.h"
+#include "kernels/message_internal.h"
 #include "kernels/summary_internal.h"
 #include "kernels/support_internal.h"
+#include "wire/control.h"
+#include "wire/tensor_codec.h"
 
 /* Every op here fills a summary and returns it. */
 typedef dp_status *(*fill_fn)(dp_op_context *context, const void *state, dp_summary *summary);
@@ -129,34 +132,79 @@ static dp_status *audio_compute(dp_op_context *context, void *state) {
   return make(context, state, fill_audio);
 }
 
-/* ---- Tensors ---- */
-static dp_status *fill_tensor(dp_op_context *context, const void *state, dp_summary *summary) {
-  DP_RETURN_IF_ERROR(
-      dp_summary_add_tensor(summary, dp_view_of(""), dp_op_input(context, 0), dp_view_of("")));
-  summary->values.items[0]->node_name = (char *)context->node->name;
-  return NULL;
+/* ---- Tensors ----
+ * Written field by field, not as a message: it would need the tensor's bytes in one piece, and they
+ * may be many. */
+enum { VALUE_TAG = 1, VALUE_NODE = 7, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum { SUMMARY_VALUE = 1 };
+
+static dp_status *output_value(dp_op_context *context, dp_rope *value) {
+  dp_text head = {0};
+  dp_rope whole = {0};
+  dp_message_add_head(&head, SUMMARY_VALUE, value->length);
+  dp_status *status = dp_rope_append(&whole, head.data, head.length);
+  if (!status) {
+    dp_rope_append_rope(&whole, value);
+    status = dp_io_output_rope(context, 0, &whole);
+  }
+  dp_rope_deinit(&whole);
+  dp_text_deinit(&head);
+  return status;
+}
+
+/* One value: the field `name_field` (nothing when the name is empty), the tensor, what follows. */
+static dp_status *output_tensor(dp_op_context *context, uint32_t name_field, dp_view name,
+                                const dp_tensor *tensor, const dp_text *rest) {
+  dp_text head = {0};
+  dp_rope value = {0};
+  if (name.length > 0)
+    dp_message_add_bytes(&head, name_field, name);
+  dp_status *status = dp_rope_append(&value, head.data, head.length);
+  if (!status)
+    status = dp_wire_encode_tensor_field(VALUE_TENSOR, tensor, &value);
+  if (!status)
+    status = dp_rope_append(&value, rest->data, rest->length);
+  if (!status)
+    status = output_value(context, &value);
+  dp_rope_deinit(&value);
+  dp_text_deinit(&head);
+  return status;
 }
 
 static dp_status *tensor_compute(dp_op_context *context, void *state) {
-  return make(context, state, fill_tensor);
+  return output_tensor(context, VALUE_NODE, dp_view_of(context->node->name),
+                       dp_op_input(context, 0), &(dp_text){0});
 }
 
-static dp_status *fill_tensor_v2(dp_op_context *context, const void *state, dp_summary *summary) {
+/* What cannot be read becomes an empty message, as with TensorFlow. */
+static void add_metadata(dp_text *text, dp_view serialized) {
+  dp_arena *arena = serialized.length > 0 ? dp_arena_create() : NULL;
+  Tensorflow__SummaryMetadata *metadata;
+  uint8_t *data = NULL;
+  size_t length = 0;
+  dp_status *status = NULL;
+  if (serialized.length > 0)
+    status = dp_wire_unpack_bytes(&tensorflow__summary_metadata__descriptor, serialized.data,
+                                  serialized.length, arena, &metadata);
+  if (serialized.length > 0 && !status)
+    status = dp_wire_pack_bytes(metadata, arena, &data, &length);
+  dp_status_release(status);
+  dp_message_add_bytes(text, VALUE_METADATA, (dp_view){(const char *)data, length});
+  dp_arena_destroy(arena);
+}
+
+static dp_status *tensor_v2_compute(dp_op_context *context, void *state) {
   const dp_tensor *tag = dp_op_input(context, 0), *metadata = dp_op_input(context, 2);
   if (tag->shape.rank != 0)
     return DP_INVALID("tag must be scalar");
   if (metadata->shape.rank != 0)
     return DP_INVALID("serialized_summary_metadata must be scalar");
-  DP_RETURN_IF_ERROR(dp_summary_add_tensor(summary, dp_io_string(tag, 0), dp_op_input(context, 1),
-                                           dp_io_string(metadata, 0)));
-  static Tensorflow__SummaryMetadata empty = TENSORFLOW__SUMMARY_METADATA__INIT;
-  if (!summary->values.items[0]->metadata)
-    summary->values.items[0]->metadata = &empty;
-  return NULL;
-}
-
-static dp_status *tensor_v2_compute(dp_op_context *context, void *state) {
-  return make(context, state, fill_tensor_v2);
+  dp_text rest = {0};
+  add_metadata(&rest, dp_io_string(metadata, 0));
+  dp_status *status =
+      output_tensor(context, VALUE_TAG, dp_io_string(tag, 0), dp_op_input(context, 1), &rest);
+  dp_text_deinit(&rest);
+  return status;
 }
 
 /* ---- Merging ---- */
