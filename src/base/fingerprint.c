@@ -149,17 +149,23 @@ uint64_t dp_fingerprint_concat(uint64_t a, uint64_t b) {
   return shift_mix(shift_mix(mixed) * murmur);
 }
 
+/* The last 1 to 7 bytes of a string as a number, little-endian, without a loop over them. */
+static inline uint64_t fetch_tail(const unsigned char *s, size_t left, size_t length) {
+  if (length >= 8)
+    return fetch64(s + left - 8) >> (64 - 8 * left);
+  if (left >= 4)
+    return fetch32(s) | (uint64_t)fetch32(s + left - 4) << (8 * (left - 4));
+  return s[0] | (uint64_t)s[left / 2] << (8 * (left / 2)) |
+         (uint64_t)s[left - 1] << (8 * (left - 1));
+}
+
 uint64_t dp_hash64(const void *data, size_t length, uint64_t seed) {
   const unsigned char *s = data;
   uint64_t hash = seed ^ length * murmur;
   size_t left = length;
   for (; left >= 8; left -= 8, s += 8)
     hash = (hash ^ shift_mix(fetch64(s) * murmur) * murmur) * murmur;
-  if (left > 0) {
-    uint64_t tail = 0;
-    for (size_t i = left; i > 0; i--)
-      tail = tail << 8 | s[i - 1];
-    hash = (hash ^ tail) * murmur;
-  }
+  if (left > 0)
+    hash = (hash ^ fetch_tail(s, left, length)) * murmur;
   return shift_mix(shift_mix(hash) * murmur);
 }

@@ -2,6 +2,7 @@
  * to the channels and depth that are wanted as libpng converts them for TensorFlow. Writing: the
  * filters, strategy and window that libpng would choose, so that files come out as TensorFlow's.
  * The pixels are unpacked by zlib in one stream over all IDAT chunks. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -353,13 +354,89 @@ static void add_chunk(dp_text *out, const char *name, const void *data, size_t l
                              (uInt)(out->length - start)));
 }
 
+/* Filtered rows go to zlib together, until there are about this many bytes. */
+#define BATCH_BYTES ((size_t)16384)
+
 typedef struct writer {
   z_stream stream;
-  uint8_t block[8192]; /* an IDAT chunk, as libpng cuts them */
-  uint64_t bytes;      /* of all rows */
+  int window_bits, compression; /* of the stream */
+  uint8_t block[8192];          /* an IDAT chunk, as libpng cuts them */
+  uint64_t bytes;               /* of all rows */
   bool has_begun;
+  uint8_t *scratch; /* for rows */
+  size_t scratch_size;
   dp_text *out;
 } writer;
+
+/* Writers at rest. zlib's memory for one is large enough that the system takes it back each time,
+ * and to have it anew costs more than to pack a small image. */
+#define KEPT_WRITERS 4
+static _Atomic(writer *) kept_writers[KEPT_WRITERS];
+
+static void writer_destroy(writer *writer) {
+  deflateEnd(&writer->stream);
+  dp_free(writer->scratch);
+  dp_free(writer);
+}
+
+static writer *writer_take(void) {
+  for (int i = 0; i < KEPT_WRITERS; ++i) {
+    writer *kept = atomic_exchange_explicit(&kept_writers[i], NULL, memory_order_acquire);
+    if (kept)
+      return kept;
+  }
+  writer *fresh = dp_malloc(sizeof *fresh); /* the block need not be zeroed */
+  memset(&fresh->stream, 0, sizeof fresh->stream);
+  fresh->window_bits = 0;
+  fresh->scratch = NULL;
+  fresh->scratch_size = 0;
+  return fresh;
+}
+
+static void writer_give(writer *writer) {
+  if (writer->scratch_size > 4 * BATCH_BYTES) { /* of a large image */
+    dp_free(writer->scratch);
+    writer->scratch = NULL;
+    writer->scratch_size = 0;
+  }
+  for (int i = 0; i < KEPT_WRITERS; ++i) {
+    struct writer *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&kept_writers[i], &none, writer,
+                                                memory_order_release, memory_order_relaxed))
+      return;
+  }
+  writer_destroy(writer);
+}
+
+/* A stream for these settings, at its beginning. */
+static bool writer_reset(writer *writer, int window_bits, int compression) {
+  if (writer->window_bits == window_bits && writer->compression == compression)
+    return deflateReset(&writer->stream) == Z_OK;
+  deflateEnd(&writer->stream);
+  writer->window_bits = 0;
+  if (deflateInit2(&writer->stream, compression, Z_DEFLATED, window_bits, 9, Z_FILTERED) != Z_OK)
+    return false;
+  writer->window_bits = window_bits;
+  writer->compression = compression;
+  return true;
+}
+
+#define MOST_STEP ((size_t)8)
+/* Memory for a row with what the filters want around it. */
+static size_t row_room(size_t length) {
+  return MOST_STEP + 1 + dp_png_padded(length);
+}
+
+/* Room for three rows as they are, a filtered one that may be better, and a batch of the best. */
+static bool writer_reserve(writer *writer, size_t row_length) {
+  size_t wanted = 5 * row_room(row_length) + BATCH_BYTES;
+  if (writer->scratch_size >= wanted)
+    return true;
+  dp_free(writer->scratch);
+  writer->scratch = dp_try_malloc(wanted);
+  writer->scratch_size = writer->scratch ? wanted : 0;
+  return writer->scratch != NULL;
+}
 
 /* libpng says in the stream's head that the window is as small as the image, whatever zlib used. */
 static void shrink_window(writer *writer) {
@@ -410,62 +487,65 @@ static int window_bits(uint64_t bytes) {
   return bits < 8 ? 8 : bits;
 }
 
-static void write_rows(writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
-                       size_t step, int bits, uint8_t *scratch) {
-  size_t length = (size_t)width * step;
-  uint8_t *row = scratch, *above = row + length, *best = above + length, *other = best + length + 1;
-  memset(above, 0, length);
-  const dp_png_loops *loops = dp_png_table();
-  for (int64_t y = 0; y < height; ++y) {
-    memcpy(row, pixels + (size_t)y * length, length);
-    if (bits == 16)
-      for (size_t i = 0; i + 1 < length; i += 2) { /* big-endian in the file */
-        uint8_t low = row[i];
-        row[i] = row[i + 1];
-        row[i + 1] = low;
-      }
-    /* The least sum of distances decides. */
-    uint64_t least = loops->filter[0](row, above, length, step, best + 1);
-    best[0] = 0;
-    for (int filter = 1; filter <= 4; ++filter) {
-      if ((height == 1 && filter >= 2) || (width == 1 && filter != 2))
-        continue;
-      uint64_t sum = loops->filter[filter](row, above, length, step, other + 1);
-      if (sum < least) {
-        least = sum;
-        other[0] = (uint8_t)filter;
-        uint8_t *kept = best;
-        best = other;
-        other = kept;
-      }
-    }
-    write_packed(writer, best, length + 1, Z_NO_FLUSH);
-    uint8_t *kept = row;
-    row = above;
-    above = kept;
+/* A row in the file's order of bytes. */
+static void copy_row(uint8_t *to, const uint8_t *from, size_t length, int bits) {
+  memcpy(to, from, length);
+  for (size_t i = 0; bits == 16 && i + 1 < length; i += 2) {
+    to[i] = from[i + 1];
+    to[i + 1] = from[i];
   }
-  write_packed(writer, NULL, 0, Z_FINISH);
 }
 
-dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height, int channels, int bits,
-                         int compression, dp_text *out) {
-  static const uint8_t colors[] = {0, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA};
-  if (width <= 0 || height <= 0 || width >= MAX_SIDE || height >= INT32_MAX || channels < 1 ||
-      channels > 4)
-    return broken("a size that cannot be written");
-  size_t step = (size_t)channels * (size_t)bits / 8, length = (size_t)width * step;
-  writer *writer = dp_malloc(sizeof *writer); /* the block need not be zeroed */
-  memset(&writer->stream, 0, sizeof writer->stream);
-  writer->has_begun = false;
-  uint8_t *scratch = dp_try_malloc(4 * length + 2);
-  writer->out = out;
-  writer->bytes = (uint64_t)(length + 1) * (uint64_t)height;
-  if (!scratch || deflateInit2(&writer->stream, compression, Z_DEFLATED, window_bits(writer->bytes),
-                               9, Z_FILTERED) != Z_OK) {
-    dp_free(scratch);
-    dp_free(writer);
-    return dp_status_out_of_memory();
+/* Filters a row every way that libpng tries; the least sum of distances decides. `best` gets the
+ * filter's number and the row, `other` is scratch. */
+static void filter_row(const uint8_t *row, const uint8_t *above, size_t length, size_t step,
+                       bool has_left, bool has_above, uint8_t *best, uint8_t *other) {
+  const dp_png_loops *loops = dp_png_table();
+  uint8_t *to = best;
+  uint64_t least = loops->filter[0](row, above, length, step, to + 1);
+  to[0] = 0;
+  for (int filter = 1; filter <= 4; ++filter) {
+    if ((!has_above && filter >= 2) || (!has_left && filter != 2))
+      continue;
+    uint8_t *tried = to == best ? other : best;
+    uint64_t sum = loops->filter[filter](row, above, length, step, tried + 1);
+    if (sum < least) {
+      least = sum;
+      tried[0] = (uint8_t)filter;
+      to = tried;
+    }
   }
+  if (to != best)
+    memcpy(best, other, length + 1);
+}
+
+static void write_rows(writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
+                       size_t step, int bits) {
+  size_t length = (size_t)width * step, filled = 0;
+  size_t room = row_room(length);
+  memset(writer->scratch, 0, 3 * room);
+  uint8_t *row = writer->scratch + MOST_STEP, *above = row + room, *next = above + room;
+  uint8_t *other = writer->scratch + 3 * room, *batch = other + room;
+  copy_row(row, pixels, length, bits);
+  for (int64_t y = 0; y < height; ++y) {
+    if (y + 1 < height) /* early: what was just written is slow to read in other pieces */
+      copy_row(next, pixels + (size_t)(y + 1) * length, length, bits);
+    filter_row(row, above, length, step, width > 1, height > 1, batch + filled, other);
+    filled += length + 1;
+    if (filled >= BATCH_BYTES) {
+      write_packed(writer, batch, filled, Z_NO_FLUSH);
+      filled = 0;
+    }
+    uint8_t *free_row = above;
+    above = row;
+    row = next;
+    next = free_row;
+  }
+  write_packed(writer, batch, filled, Z_FINISH);
+}
+
+static void write_head(dp_text *out, int64_t width, int64_t height, int channels, int bits) {
+  static const uint8_t colors[] = {0, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA};
   uint8_t head[13] = {(uint8_t)(width >> 24),
                       (uint8_t)(width >> 16),
                       (uint8_t)(width >> 8),
@@ -481,12 +561,28 @@ dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height, int 
                       0};
   dp_text_append(out, "\x89PNG\r\n\x1a\n", 8);
   add_chunk(out, "IHDR", head, sizeof head);
+}
+
+dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height, int channels, int bits,
+                         int compression, dp_text *out) {
+  if (width <= 0 || height <= 0 || width >= MAX_SIDE || height >= INT32_MAX || channels < 1 ||
+      channels > 4)
+    return broken("a size that cannot be written");
+  size_t step = (size_t)channels * (size_t)bits / 8, length = (size_t)width * step;
+  uint64_t bytes = (uint64_t)(length + 1) * (uint64_t)height;
+  writer *writer = writer_take();
+  if (!writer_reserve(writer, length) || !writer_reset(writer, window_bits(bytes), compression)) {
+    writer_destroy(writer);
+    return dp_status_out_of_memory();
+  }
+  writer->out = out;
+  writer->bytes = bytes;
+  writer->has_begun = false;
   writer->stream.next_out = writer->block;
   writer->stream.avail_out = sizeof writer->block;
-  write_rows(writer, pixels, width, height, step, bits, scratch);
+  write_head(out, width, height, channels, bits);
+  write_rows(writer, pixels, width, height, step, bits);
   add_chunk(out, "IEND", NULL, 0);
-  deflateEnd(&writer->stream);
-  dp_free(scratch);
-  dp_free(writer);
+  writer_give(writer);
   return NULL;
 }

@@ -1,8 +1,6 @@
 /* The filters of PNG's rows; compiled once for each instruction set. */
 #include "kernels/loops_png_internal.h"
 
-#include <stdlib.h>
-
 /* Without branches: the choice is different at every byte. */
 static inline uint8_t paeth(int16_t left, int16_t above, int16_t corner) {
   int16_t across = (int16_t)(above - corner), down = (int16_t)(left - corner);
@@ -34,30 +32,27 @@ static inline uint32_t distance(uint8_t value) {
   return value < 128 ? value : (uint8_t)-value;
 }
 
-/* Sums of at most this many distances fit 32 bits. */
-#define BLOCK ((size_t)1 << 20)
+/* All ones for as many bytes of a block as count: those from DP_PNG_BLOCK - count on. */
+static const uint8_t counting[2 * DP_PNG_BLOCK] = {[0 ... DP_PNG_BLOCK - 1] = 0xff};
 
+/* In whole blocks, whose number of bytes the compiler knows: small images have short rows. */
 #define DEFINE_FILTER(name)                                                                        \
   static uint64_t filter_##name(const uint8_t *row, const uint8_t *above, size_t length,           \
                                 size_t step, uint8_t *to) {                                        \
     uint64_t sum = 0;                                                                              \
-    size_t i = 0;                                                                                  \
-    for (; i < length && i < step; ++i) {                                                          \
-      to[i] = (uint8_t)(row[i] - guess_##name(0, above[i], 0));                                    \
-      sum += distance(to[i]);                                                                      \
-    }                                                                                              \
-    while (i < length) {                                                                           \
-      size_t end = length - i < BLOCK ? length : i + BLOCK;                                        \
+    for (size_t i = 0; i < length; i += DP_PNG_BLOCK) {                                            \
+      size_t rest = length - i;                                                                    \
+      const uint8_t *left = row + i - step, *corner = above + i - step;                            \
+      const uint8_t *counts = counting + (rest < DP_PNG_BLOCK ? DP_PNG_BLOCK - rest : 0);          \
       uint32_t part = 0;                                                                           \
       DP_INDEPENDENT                                                                               \
-      for (size_t k = i; k < end; ++k) {                                                           \
-        uint8_t guess = guess_##name(row[k - step], above[k], above[k - step]);                    \
-        uint8_t value = (uint8_t)(row[k] - guess);                                                 \
-        to[k] = value;                                                                             \
-        part += distance(value);                                                                   \
+      for (size_t k = 0; k < DP_PNG_BLOCK; ++k) {                                                  \
+        uint8_t guess = guess_##name(left[k], above[i + k], corner[k]);                            \
+        uint8_t value = (uint8_t)(row[i + k] - guess);                                             \
+        to[i + k] = value;                                                                         \
+        part += distance(value & counts[k]);                                                       \
       }                                                                                            \
       sum += part;                                                                                 \
-      i = end;                                                                                     \
     }                                                                                              \
     return sum;                                                                                    \
   }

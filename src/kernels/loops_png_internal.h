@@ -10,7 +10,13 @@
 
 #define DP_PNG_FILTERS 5 /* none, left, above, mean of both, Paeth's */
 
-/* Filters a row; gives the sum of the distances, up or down. */
+#define DP_PNG_BLOCK ((size_t)64)
+static inline size_t dp_png_padded(size_t length) {
+  return (length + DP_PNG_BLOCK - 1) & ~(DP_PNG_BLOCK - 1);
+}
+
+/* Filters a row; gives the sum of the distances, up or down. Both rows have `step` zeros in front;
+ * all three have memory for dp_png_padded(length) bytes. */
 typedef uint64_t (*dp_png_filter_fn)(const uint8_t *row, const uint8_t *above, size_t length,
                                      size_t step, uint8_t *to);
 /* The way back, in place. */

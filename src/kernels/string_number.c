@@ -307,53 +307,58 @@ uint64_t dp_string_strong_hash(const uint64_t key[2], dp_view text) {
   return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-typedef uint64_t (*hash_fn)(const hash_state *state, dp_view text);
-
-static uint64_t old_hash(const hash_state *state, dp_view text) {
-  return dp_hash64(text.data, text.length, 0xDECAFCAFFE);
-}
-
-static uint64_t fast_hash(const hash_state *state, dp_view text) {
-  return dp_fingerprint64(text.data, text.length);
-}
-
-static uint64_t strong_hash(const hash_state *state, dp_view text) {
-  return dp_string_strong_hash(state->key, text);
+static inline int64_t bucket_of(const hash_state *state, uint64_t hash) {
+  return (int64_t)(hash % state->buckets);
 }
 
 typedef struct hash_work {
   const hash_state *state;
-  hash_fn fn;
   const dp_tensor *input;
   int64_t *to;
 } hash_work;
 
-static void hash_range(void *arg, int64_t begin, int64_t end) {
+static void old_hash_range(void *arg, int64_t begin, int64_t end) {
   const hash_work *work = arg;
-  for (int64_t i = begin; i < end; ++i)
-    work->to[i] =
-        (int64_t)(work->fn(work->state, dp_string_at(work->input, i)) % work->state->buckets);
+  for (int64_t i = begin; i < end; ++i) {
+    dp_view text = dp_string_at(work->input, i);
+    work->to[i] = bucket_of(work->state, dp_hash64(text.data, text.length, 0xDECAFCAFFE));
+  }
 }
 
-static dp_status *hash_all(dp_op_context *context, const hash_state *state, hash_fn fn) {
+static void fast_hash_range(void *arg, int64_t begin, int64_t end) {
+  const hash_work *work = arg;
+  for (int64_t i = begin; i < end; ++i) {
+    dp_view text = dp_string_at(work->input, i);
+    work->to[i] = bucket_of(work->state, dp_fingerprint64(text.data, text.length));
+  }
+}
+
+static void strong_hash_range(void *arg, int64_t begin, int64_t end) {
+  const hash_work *work = arg;
+  for (int64_t i = begin; i < end; ++i)
+    work->to[i] = bucket_of(work->state,
+                            dp_string_strong_hash(work->state->key, dp_string_at(work->input, i)));
+}
+
+static dp_status *hash_all(dp_op_context *context, const hash_state *state, dp_range_fn hash) {
   const dp_tensor *input = dp_op_input(context, 0);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
-  hash_work work = {state, fn, input, output->data};
-  dp_op_for(context, input->shape.elements, 40, hash_range, &work);
+  hash_work work = {state, input, output->data};
+  dp_op_for(context, input->shape.elements, 40, hash, &work);
   return NULL;
 }
 
 static dp_status *old_hash_compute(dp_op_context *context, void *memory) {
-  return hash_all(context, memory, old_hash);
+  return hash_all(context, memory, old_hash_range);
 }
 
 static dp_status *fast_hash_compute(dp_op_context *context, void *memory) {
-  return hash_all(context, memory, fast_hash);
+  return hash_all(context, memory, fast_hash_range);
 }
 
 static dp_status *strong_hash_compute(dp_op_context *context, void *memory) {
-  return hash_all(context, memory, strong_hash);
+  return hash_all(context, memory, strong_hash_range);
 }
 
 /* clang-format off */

@@ -253,29 +253,70 @@ static bool are_finite(const float *values, int count) {
   return sum == 0;
 }
 
+typedef struct value_range {
+  float least, most;
+} value_range;
+
+static void widen(value_range *range, float value) {
+  range->least = value < range->least ? value : range->least;
+  range->most = value > range->most ? value : range->most;
+}
+
+#define LANES 16
+/* The range of all values; false when one is not finite. In lanes, which compilers vectorize. */
+static bool find_range(const float *from, int64_t count, value_range *range) {
+  float least[LANES], most[LANES];
+  int is_bad[LANES] = {0};
+  for (int k = 0; k < LANES; ++k) {
+    least[k] = INFINITY;
+    most[k] = -INFINITY;
+  }
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int k = 0; k < LANES; ++k) {
+      float value = from[i + k];
+      least[k] = value < least[k] ? value : least[k];
+      most[k] = value > most[k] ? value : most[k];
+      is_bad[k] |= !(fabsf(value) <= FLT_MAX);
+    }
+  int bad = !are_finite(from + i, (int)(count - i));
+  for (; i < count; ++i)
+    widen(range, from[i]);
+  for (int k = 0; k < LANES; ++k) {
+    range->least = least[k] < range->least ? least[k] : range->least;
+    range->most = most[k] > range->most ? most[k] : range->most;
+    bad |= is_bad[k];
+  }
+  return !bad;
+}
+
+static inline uint8_t to_byte(float value, float scale, float offset) {
+  float moved = value * scale + offset;
+  return (uint8_t)(int)(moved < 0 ? 0 : moved > 255 ? 255 : moved);
+}
+
 /* The same as below, for what nearly all images are made of. */
 static void normalize_floats(const float *from, int64_t pixels, int channels,
-                             const uint8_t *bad_color, uint8_t *to) {
-  float least = INFINITY, most = -INFINITY;
-  for (int64_t i = 0; i < pixels; ++i) {
-    const float *pixel = from + i * channels;
-    for (int j = 0; are_finite(pixel, channels) && j < channels; ++j) {
-      least = pixel[j] < least ? pixel[j] : least;
-      most = pixel[j] > most ? pixel[j] : most;
-    }
+                             const uint8_t *bad_color, uint8_t *restrict to) {
+  value_range range = {INFINITY, -INFINITY};
+  bool is_fine = find_range(from, pixels * channels, &range);
+  if (!is_fine) {
+    range = (value_range){INFINITY, -INFINITY};
+    for (int64_t i = 0; i < pixels; ++i)
+      for (int j = 0; are_finite(from + i * channels, channels) && j < channels; ++j)
+        widen(&range, from[i * channels + j]);
   }
-  byte_scale wide = scale_of(DP_FLOAT, least, most);
+  byte_scale wide = scale_of(DP_FLOAT, range.least, range.most);
   float scale = (float)wide.scale, offset = (float)wide.offset;
-  for (int64_t i = 0; i < pixels; ++i, from += channels, to += channels) {
-    if (!are_finite(from, channels)) {
-      memcpy(to, bad_color, (size_t)channels);
-      continue;
-    }
-    for (int j = 0; j < channels; ++j) {
-      float moved = from[j] * scale + offset;
-      to[j] = (uint8_t)(int)(moved < 0 ? 0 : moved > 255 ? 255 : moved);
-    }
-  }
+  int64_t i = 0, count = pixels * channels;
+  for (; i + LANES <= count; i += LANES)
+    for (int k = 0; k < LANES; ++k)
+      to[i + k] = to_byte(from[i + k], scale, offset);
+  for (; i < count; ++i)
+    to[i] = to_byte(from[i], scale, offset);
+  for (i = 0; i < pixels && !is_fine; ++i)
+    if (!are_finite(from + i * channels, channels))
+      memcpy(to + i * channels, bad_color, (size_t)channels);
 }
 
 static void normalize(const dp_tensor *images, int64_t first, int64_t pixels, int channels,
