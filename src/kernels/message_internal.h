@@ -23,7 +23,41 @@ typedef struct dp_message_field {
 bool dp_message_varint(dp_view *rest, uint64_t *value_out);
 /* Takes the next field off the front. False at the end (nothing is left) and at bytes that are no
  * message (something is). Groups are passed over. */
-bool dp_message_next(dp_view *rest, dp_message_field *field);
+bool dp_message_next_any(dp_view *rest, dp_message_field *field);
+
+/* The same, quickly for nearly all fields of examples: a tag of one byte before bytes whose length
+ * takes one or two. Inline, and what the slow way needs in memory are copies: so the caller's view
+ * and field stay in registers. */
+static inline bool dp_message_next(dp_view *rest, dp_message_field *field) {
+  const uint8_t *at = (const uint8_t *)rest->data;
+  size_t left = rest->length, length = 0, head = SIZE_MAX;
+  if (left >= 3 && at[1] < 0x80) {
+    length = at[1];
+    head = 2;
+  } else if (left >= 3 && at[2] < 0x80) {
+    length = (at[1] & 0x7f) | (size_t)at[2] << 7;
+    head = 3;
+  }
+  if (__builtin_expect(head > left || left - head < length || at[0] >= 0x80 || at[0] < 8 ||
+                           (at[0] & 7) != DP_MESSAGE_BYTES,
+                       0)) {
+    dp_view copy = *rest;
+    dp_message_field found;
+    if (left == 0)
+      return false;
+    bool has_one = dp_message_next_any(&copy, &found);
+    *rest = copy; /* a group at the end is passed over too */
+    if (has_one)
+      *field = found;
+    return has_one;
+  }
+  field->number = at[0] >> 3;
+  field->type = DP_MESSAGE_BYTES;
+  field->value = 0;
+  field->bytes = (dp_view){rest->data + head, length};
+  *rest = (dp_view){rest->data + head + length, left - head - length};
+  return true;
+}
 
 /* A field of a number; nothing for 0, as proto3 has it. */
 void dp_message_add_int(dp_text *text, uint32_t number, int64_t value);

@@ -55,7 +55,7 @@ static bool take_value(dp_view *rest, uint32_t type, dp_message_field *field) {
   }
 }
 
-static bool take_any(dp_view *rest, dp_message_field *field) {
+bool dp_message_next_any(dp_view *rest, dp_message_field *field) {
   uint32_t open[MAX_GROUPS];
   size_t depth = 0;
   dp_view at = *rest;
@@ -87,33 +87,6 @@ static bool take_any(dp_view *rest, dp_message_field *field) {
     }
   }
   return false;
-}
-
-/* Nearly all fields of examples: a tag of one byte before bytes whose length takes one or two. */
-static inline bool take_short(dp_view *rest, dp_message_field *field) {
-  if (rest->length < 3)
-    return false;
-  const uint8_t *at = (const uint8_t *)rest->data;
-  size_t length = at[1], head = 2;
-  if (length >= 0x80) {
-    if (at[2] >= 0x80)
-      return false;
-    length = (length & 0x7f) | (size_t)at[2] << 7;
-    head = 3;
-  }
-  if (at[0] >= 0x80 || at[0] < 8 || (at[0] & 7) != DP_MESSAGE_BYTES || rest->length - head < length)
-    return false;
-  field->number = at[0] >> 3;
-  field->type = DP_MESSAGE_BYTES;
-  field->value = 0;
-  field->bytes = (dp_view){rest->data + head, length};
-  rest->data += head + length;
-  rest->length -= head + length;
-  return true;
-}
-
-bool dp_message_next(dp_view *rest, dp_message_field *field) {
-  return rest->length > 0 && (take_short(rest, field) || take_any(rest, field));
 }
 
 static void add_varint(dp_text *text, uint64_t value) {
