@@ -16,18 +16,53 @@ bool dp_lookup_same(dp_dtype dtype, const void *a, const void *b, int64_t count)
   return true;
 }
 
-static const char *element(const dp_tensor *tensor, int64_t index) {
+static inline const char *element(const dp_tensor *tensor, int64_t index) {
   return (const char *)tensor->data + (size_t)index * dp_dtype_size(tensor->dtype);
 }
 
 /* What makes a key. */
 static inline dp_view key_bytes(const dp_lookup *table, const void *key) {
-  return table->key_dtype == DP_STRING ? dp_tstring_view(key)
-                                       : (dp_view){key, dp_dtype_size(table->key_dtype)};
+  return table->key_dtype == DP_STRING ? dp_tstring_view(key) : (dp_view){key, table->key_bytes};
 }
 
-static uint64_t hash_key(dp_view key) {
-  return dp_hash_bytes(key.data, key.length);
+static inline uint64_t word_at(const char *at) {
+  uint64_t word;
+  memcpy(&word, at, sizeof word);
+  return word;
+}
+
+/* Whole numbers of 64 bits are most keys that are not strings. */
+static inline uint64_t hash_key(dp_view key) {
+  if (key.length != 8)
+    return dp_hash_bytes(key.data, key.length);
+  uint64_t mixed = word_at(key.data) * UINT64_C(0x9e3779b97f4a7c15);
+  return mixed ^ mixed >> 32;
+}
+
+static inline bool is_same_key(dp_view a, dp_view b) {
+  if (a.length != b.length || a.length < 8)
+    return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
+  for (size_t i = 0; i + 8 < a.length; i += 8)
+    if (word_at(a.data + i) != word_at(b.data + i))
+      return false;
+  return word_at(a.data + a.length - 8) == word_at(b.data + b.length - 8);
+}
+
+/* One number, which most values are, goes without a call. */
+static inline void copy_value(const dp_lookup *table, void *to, const void *from) {
+  if (table->is_value_plain && table->value_bytes == 8)
+    memcpy(to, from, 8);
+  else if (table->is_value_plain && table->value_bytes == 4)
+    memcpy(to, from, 4);
+  else
+    dp_tensor_copy_elements(table->value_dtype, to, from, table->value_shape.elements);
+}
+
+static inline void copy_key(const dp_lookup *table, void *to, const void *from) {
+  if (table->key_bytes == 8)
+    memcpy(to, from, 8);
+  else
+    dp_tensor_copy_elements(table->key_dtype, to, from, 1);
 }
 
 /* ---- The map ---- */
@@ -37,6 +72,17 @@ static void map_deinit(dp_lookup_map *map) {
   dp_free(map->hashes);
   dp_free(map->slots);
   *map = (dp_lookup_map){0};
+}
+
+/* Makes the map empty. Memory for about `wanted` entries of numbers is kept. */
+static void map_clear(const dp_lookup *table, dp_lookup_map *map, int64_t wanted) {
+  bool is_plain = dp_dtype_is_plain(table->key_dtype) && dp_dtype_is_plain(table->value_dtype);
+  if (!is_plain || map->capacity < wanted || map->capacity / 4 > wanted) {
+    map_deinit(map);
+    return;
+  }
+  memset(map->slots, 0, sizeof *map->slots * (size_t)(map->slot_mask + 1));
+  map->count = 0;
 }
 
 /* Elements move: the old memory, which still frees its strings, is left empty. */
@@ -54,12 +100,16 @@ static dp_status *grow_tensor(dp_dtype dtype, int64_t used, int64_t capacity, dp
   return NULL;
 }
 
+static inline dp_lookup_slot slot_of(int64_t entry, uint64_t hash) {
+  return (dp_lookup_slot){(uint32_t)entry + 1, (uint32_t)(hash >> 32)};
+}
+
 static void index_entries(dp_lookup_map *map) {
   for (int64_t i = 0; i < map->count; ++i) {
     uint64_t slot = map->hashes[i] & map->slot_mask;
-    while (map->slots[slot])
+    while (map->slots[slot].entry)
       slot = (slot + 1) & map->slot_mask;
-    map->slots[slot] = (uint32_t)i + 1;
+    map->slots[slot] = slot_of(i, map->hashes[i]);
   }
 }
 
@@ -81,41 +131,44 @@ static dp_status *map_reserve(dp_lookup *table, int64_t count) {
                                  &map->values));
   map->hashes = dp_realloc(map->hashes, sizeof(uint64_t) * (size_t)capacity);
   dp_free(map->slots);
-  map->slots = DP_NEW_ARRAY(uint32_t, (size_t)capacity * 2);
+  map->slots = DP_NEW_ARRAY(dp_lookup_slot, (size_t)capacity * 2);
   map->slot_mask = (uint64_t)capacity * 2 - 1;
   map->capacity = capacity;
   index_entries(map);
   return NULL;
 }
 
+static inline char *key_at(const dp_lookup *table, int64_t entry) {
+  return (char *)table->map.keys.data + (size_t)entry * table->key_bytes;
+}
+
+static inline char *value_at(const dp_lookup *table, int64_t entry) {
+  return (char *)table->map.values.data + (size_t)entry * table->value_bytes;
+}
+
 /* The slot that holds the key, or the free one where it would be. */
-static uint64_t map_slot(const dp_lookup *table, dp_view key, uint64_t hash) {
+static inline __attribute__((always_inline)) uint64_t map_slot(const dp_lookup *table, dp_view key,
+                                                               uint64_t hash) {
   const dp_lookup_map *map = &table->map;
-  uint64_t slot = hash & map->slot_mask;
-  for (uint32_t entry; (entry = map->slots[slot]) != 0; slot = (slot + 1) & map->slot_mask) {
-    if (map->hashes[entry - 1] != hash)
-      continue;
-    dp_view stored = key_bytes(table, element(&map->keys, entry - 1));
-    if (stored.length == key.length && memcmp(stored.data, key.data, key.length) == 0)
-      break;
+  uint64_t at = hash & map->slot_mask;
+  for (;; at = (at + 1) & map->slot_mask) {
+    dp_lookup_slot slot = map->slots[at];
+    if (slot.entry == 0 || (slot.tag == (uint32_t)(hash >> 32) &&
+                            is_same_key(key_bytes(table, key_at(table, slot.entry - 1)), key)))
+      return at;
   }
-  return slot;
 }
 
 /* The entry, or -1. */
+static inline int64_t map_find_hashed(const dp_lookup *table, dp_view key, uint64_t hash) {
+  return (int64_t)table->map.slots[map_slot(table, key, hash)].entry - 1;
+}
+
 static int64_t map_find(const dp_lookup *table, const void *key) {
   if (table->map.count == 0)
     return -1;
   dp_view bytes = key_bytes(table, key);
-  return (int64_t)table->map.slots[map_slot(table, bytes, hash_key(bytes))] - 1;
-}
-
-static void copy_value(const dp_lookup *table, void *to, const void *from) {
-  dp_tensor_copy_elements(table->value_dtype, to, from, table->value_shape.elements);
-}
-
-static char *value_at(const dp_lookup *table, int64_t entry) {
-  return (char *)element(&table->map.values, entry * table->value_shape.elements);
+  return map_find_hashed(table, bytes, hash_key(bytes));
 }
 
 static dp_status *map_put(dp_lookup *table, const void *key, const void *value) {
@@ -123,12 +176,12 @@ static dp_status *map_put(dp_lookup *table, const void *key, const void *value) 
   dp_lookup_map *map = &table->map;
   dp_view bytes = key_bytes(table, key);
   uint64_t hash = hash_key(bytes), slot = map_slot(table, bytes, hash);
-  int64_t entry = (int64_t)map->slots[slot] - 1;
+  int64_t entry = (int64_t)map->slots[slot].entry - 1;
   if (entry < 0) {
     entry = map->count++;
-    map->slots[slot] = (uint32_t)entry + 1;
+    map->slots[slot] = slot_of(entry, hash);
     map->hashes[entry] = hash;
-    dp_tensor_copy_elements(table->key_dtype, (char *)element(&map->keys, entry), key, 1);
+    copy_key(table, key_at(table, entry), key);
   }
   copy_value(table, value_at(table, entry), value);
   return NULL;
@@ -137,14 +190,14 @@ static dp_status *map_put(dp_lookup *table, const void *key, const void *value) 
 /* Closes the gap that a removed slot leaves in the runs of open addressing. */
 static void free_slot(dp_lookup_map *map, uint64_t slot) {
   uint64_t mask = map->slot_mask, next = (slot + 1) & mask;
-  for (; map->slots[next]; next = (next + 1) & mask) {
-    uint64_t home = map->hashes[map->slots[next] - 1] & mask;
+  for (; map->slots[next].entry; next = (next + 1) & mask) {
+    uint64_t home = map->hashes[map->slots[next].entry - 1] & mask;
     if (((next - home) & mask) < ((next - slot) & mask))
       continue;
     map->slots[slot] = map->slots[next];
     slot = next;
   }
-  map->slots[slot] = 0;
+  map->slots[slot] = (dp_lookup_slot){0};
 }
 
 static void swap_elements(dp_dtype dtype, char *a, char *b, int64_t count) {
@@ -163,17 +216,16 @@ static void map_remove(dp_lookup *table, const void *key) {
     return;
   dp_view bytes = key_bytes(table, key);
   uint64_t slot = map_slot(table, bytes, hash_key(bytes));
-  if (!map->slots[slot])
+  if (!map->slots[slot].entry)
     return;
-  int64_t entry = map->slots[slot] - 1, last = map->count - 1;
+  int64_t entry = map->slots[slot].entry - 1, last = map->count - 1;
   free_slot(map, slot);
   if (entry != last) {
-    dp_view last_key = key_bytes(table, element(&map->keys, last));
+    dp_view last_key = key_bytes(table, key_at(table, last));
     uint64_t moved = map_slot(table, last_key, map->hashes[last]);
-    map->slots[moved] = (uint32_t)entry + 1;
+    map->slots[moved] = slot_of(entry, map->hashes[last]);
     map->hashes[entry] = map->hashes[last];
-    swap_elements(table->key_dtype, (char *)element(&map->keys, entry),
-                  (char *)element(&map->keys, last), 1);
+    swap_elements(table->key_dtype, key_at(table, entry), key_at(table, last), 1);
     swap_elements(table->value_dtype, value_at(table, entry), value_at(table, last),
                   table->value_shape.elements);
   }
@@ -208,6 +260,9 @@ dp_lookup *dp_lookup_create(const char *name, dp_lookup_kind kind, dp_dtype key_
   table->value_dtype = value_dtype;
   table->key_shape = dp_shape_scalar();
   table->value_shape = *value_shape;
+  table->key_bytes = dp_dtype_size(key_dtype);
+  table->value_bytes = dp_dtype_size(value_dtype) * (size_t)value_shape->elements;
+  table->is_value_plain = dp_dtype_is_plain(value_dtype);
   pthread_rwlock_init(&table->lock, NULL);
   return table;
 }
@@ -274,27 +329,20 @@ static void find_in_map(const dp_lookup *table, const dp_tensor *keys, int64_t c
   enum { BATCH = 32 };
   uint64_t hashes[BATCH];
   dp_view bytes[BATCH];
-  int64_t size = table->value_shape.elements;
   const dp_lookup_map *map = &table->map;
-  bool is_long =
-      size == 1 && dp_dtype_is_plain(table->value_dtype) && dp_dtype_size(table->value_dtype) == 8;
+  const char *key = keys->data, *fallback = defaults->data;
+  char *to = values->data;
+  size_t fallback_step = has_default_each ? table->value_bytes : 0;
   for (int64_t begin = 0; begin < count; begin += BATCH) {
-    int64_t end = count - begin < BATCH ? count : begin + BATCH;
-    for (int64_t i = begin; i < end && map->count > 0; ++i) {
-      bytes[i - begin] = key_bytes(table, element(keys, i));
-      hashes[i - begin] = hash_key(bytes[i - begin]);
-      __builtin_prefetch(&map->slots[hashes[i - begin] & map->slot_mask]);
+    int64_t some = count - begin < BATCH ? count - begin : BATCH;
+    for (int64_t i = 0; i < some && map->count > 0; ++i, key += table->key_bytes) {
+      bytes[i] = key_bytes(table, key);
+      hashes[i] = hash_key(bytes[i]);
+      __builtin_prefetch(&map->slots[hashes[i] & map->slot_mask]);
     }
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t entry = -1;
-      if (map->count > 0)
-        entry = (int64_t)map->slots[map_slot(table, bytes[i - begin], hashes[i - begin])] - 1;
-      const void *value =
-          entry >= 0 ? value_at(table, entry) : element(defaults, has_default_each ? i * size : 0);
-      if (is_long)
-        memcpy((char *)values->data + (size_t)i * 8, value, 8);
-      else
-        copy_value(table, (char *)element(values, i * size), value);
+    for (int64_t i = 0; i < some; ++i, to += table->value_bytes, fallback += fallback_step) {
+      int64_t entry = map->count > 0 ? map_find_hashed(table, bytes[i], hashes[i]) : -1;
+      copy_value(table, to, entry >= 0 ? value_at(table, entry) : fallback);
     }
   }
 }
@@ -375,7 +423,7 @@ dp_status *dp_lookup_import(dp_lookup *table, const dp_tensor *keys, const dp_te
   if (table->kind == DP_LOOKUP_FIXED)
     return dp_lookup_fill(table, keys, values);
   pthread_rwlock_wrlock(&table->lock);
-  map_deinit(&table->map);
+  map_clear(table, &table->map, key_count(table, keys));
   dp_status *status = put_all(table, keys, values);
   pthread_rwlock_unlock(&table->lock);
   return status;

@@ -19,14 +19,19 @@ typedef enum dp_lookup_kind {
   DP_LOOKUP_DENSE,
 } dp_lookup_kind;
 
+typedef struct dp_lookup_slot {
+  uint32_t entry; /* number + 1; 0 where free */
+  uint32_t tag;   /* the upper half of the key's hash */
+} dp_lookup_slot;
+
 /* Entries in the order of their coming (a removed one's place goes to the last), and an index of
- * open addressing over them: entry number + 1, 0 where free. */
+ * open addressing over them. */
 typedef struct dp_lookup_map {
   dp_tensor keys;   /* [capacity] */
   dp_tensor values; /* [capacity, value size] */
   uint64_t *hashes; /* [capacity] */
   int64_t count, capacity;
-  uint32_t *slots;
+  dp_lookup_slot *slots;
   uint64_t slot_mask;
 } dp_lookup_map;
 
@@ -45,8 +50,10 @@ typedef struct dp_lookup {
   dp_lookup_kind kind;
   dp_dtype key_dtype, value_dtype;
   dp_shape key_shape, value_shape; /* of one */
-  pthread_rwlock_t lock;           /* for all below */
-  bool is_filled;                  /* fixed ones */
+  size_t key_bytes, value_bytes;   /* of one, in a map */
+  bool is_value_plain;
+  pthread_rwlock_t lock; /* for all below */
+  bool is_filled;        /* fixed ones */
   dp_lookup_map map;
   dp_lookup_buckets buckets;
 } dp_lookup;
