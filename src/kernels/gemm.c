@@ -11,12 +11,11 @@
 #include "kernels/loops_move_internal.h"
 #include "kernels/loops_types_internal.h"
 
-/* Up to this many multiplications, and a right operand that fits the second-level cache, our loops
- * are faster than OpenBLAS (measured in float, at sizes from 8 to 1024: 85 against 59 GFLOP/s at
- * 64, equal at 256). */
-#define SMALL_PRODUCT (160 * 160 * 160)
+/* With a right operand of up to so many elements, which fits the second-level cache, our loops for
+ * small matrices are faster than tiles: they do not pack it (measured in float, with k from 32 to
+ * 256: 114 against 108 GFLOP/s at 64). When it is transposed they pack it once for every PANEL_K
+ * rows, one by one. */
 #define SMALL_OPERAND 65536
-
 static bool fits_blas(const dp_gemm *gemm) {
   return gemm->m <= INT_MAX && gemm->n <= INT_MAX && gemm->k <= INT_MAX &&
          gemm->a_stride <= INT_MAX && gemm->b_stride <= INT_MAX && gemm->c_stride <= INT_MAX;
@@ -106,8 +105,8 @@ static void run_loops(const dp_gemm *gemm) {
 
 /* ---- Tiles ----
  * The loops of convolutions multiply packed panels with rows that lie anywhere. A block of
- * BLOCK_DEPTH rows of b is packed at a time; blocks of BLOCK_TILES tiles of a meet its panels while
- * both are in the second-level cache. */
+ * BLOCK_DEPTH rows of b is packed at a time, by the first tile of rows that reads it where that can
+ * be; blocks of BLOCK_TILES tiles of a meet its panels while both are in the second-level cache. */
 #define BLOCK_DEPTH 512
 #define BLOCK_PANELS 4
 #define BLOCK_TILES 16
@@ -116,7 +115,8 @@ typedef struct tiles {
   const dp_gemm *g;
   const dp_conv_fns *fns;
   size_t size;
-  char *packed;           /* NULL: b is read where it is */
+  bool is_in_place; /* b is not packed */
+  char *packed;
   int64_t depth, first_k; /* of the block of b */
 } tiles;
 
@@ -136,21 +136,17 @@ static void pack_panel(const tiles *work, int64_t column, int64_t width, char *t
     memcpy(to + (size_t)p * full, from + (size_t)(p * g->b_stride) * size, (size_t)width * size);
 }
 
-/* The panel of a block that starts at `column`. */
-static const char *panel_at(const tiles *work, int64_t begin, int64_t column) {
-  const dp_gemm *g = work->g;
-  if (!work->packed)
-    return (const char *)g->b + (size_t)(work->first_k * g->b_stride + column) * work->size;
+/* Where the panel of a block that starts at `column` is packed. */
+static char *panel_at(const tiles *work, int64_t begin, int64_t column) {
   return work->packed + (size_t)((column - begin) * work->depth) * work->size;
 }
 
 static void run_tile(const tiles *work, int64_t row, int rows, int64_t column, int64_t width,
-                     const char *panel) {
+                     const char *panel, int64_t b_step, char *packed) {
   const dp_gemm *g = work->g;
   static const int64_t no_offset[1] = {0};
   int64_t step = g->transpose_a ? g->a_stride : 1, a_row = g->transpose_a ? 1 : g->a_stride;
-  dp_conv_runs runs = {no_offset, 1, work->depth, step,
-                       work->packed ? work->fns->panel : g->b_stride};
+  dp_conv_runs runs = {no_offset, 1, work->depth, step, b_step, no_offset, packed};
   const void *a_rows[DP_CONV_MAX_TILE];
   void *c_rows[DP_CONV_MAX_TILE];
   for (int i = 0; i < rows; ++i) {
@@ -161,25 +157,42 @@ static void run_tile(const tiles *work, int64_t row, int rows, int64_t column, i
   work->fns->tile(a_rows, rows, &runs, panel, c_rows, width, g->accumulates || work->first_k > 0);
 }
 
+/* Rows [first, last) of one panel, which is packed on the way when they are the first. */
+static void run_panel(const tiles *work, int64_t first, int64_t last, int64_t begin, int64_t column,
+                      int64_t width) {
+  const dp_gemm *g = work->g;
+  int64_t tile = work->fns->tile_rows, row = first, b_step = work->fns->panel;
+  char *panel = panel_at(work, begin, column);
+  char *from = (char *)g->b + (size_t)(work->first_k * g->b_stride + column) * work->size;
+  if (work->is_in_place) {
+    panel = from;
+    b_step = g->b_stride;
+  } else if (first == 0 && (g->transpose_b || width % work->fns->lanes != 0)) {
+    pack_panel(work, column, width, panel);
+  } else if (first == 0) {
+    int rows = last < tile ? (int)last : (int)tile; /* fewer than a tile are all there are */
+    run_tile(work, 0, rows, column, width, from, g->b_stride, panel);
+    row = tile;
+  }
+  for (; row < last; row += tile)
+    run_tile(work, row, last - row < tile ? (int)(last - row) : (int)tile, column, width, panel,
+             b_step, NULL);
+}
+
 /* Columns [begin, end) of c over one block of b. */
 static void run_block(const tiles *work, int64_t begin, int64_t end) {
   int64_t panel = work->fns->panel, tile = work->fns->tile_rows;
-  for (int64_t column = begin; work->packed && column < end; column += panel)
-    pack_panel(work, column, end - column < panel ? end - column : panel,
-               (char *)panel_at(work, begin, column));
   for (int64_t first = 0; first < work->g->m; first += BLOCK_TILES * tile) {
     int64_t last = first + BLOCK_TILES * tile;
     last = last < work->g->m ? last : work->g->m;
     for (int64_t column = begin; column < end; column += panel)
-      for (int64_t row = first; row < last; row += tile)
-        run_tile(work, row, last - row < tile ? (int)(last - row) : (int)tile, column,
-                 end - column < panel ? end - column : panel, panel_at(work, begin, column));
+      run_panel(work, first, last, begin, column, end - column < panel ? end - column : panel);
   }
 }
 
 /* Few rows do not pay for packing; rows of b that are 4 KiB apart would fall on each other. */
 static bool reads_in_place(const dp_gemm *g, const dp_conv_fns *fns) {
-  return !g->transpose_b && g->m <= BLOCK_TILES * fns->tile_rows && g->n % (fns->panel / 2) == 0 &&
+  return !g->transpose_b && g->m <= BLOCK_TILES * fns->tile_rows && g->n % fns->lanes == 0 &&
          g->b_stride * (int64_t)dp_dtype_size(g->dtype) % 2048 != 0;
 }
 
@@ -189,15 +202,14 @@ static bool run_tiles(const dp_gemm *g) {
   if (!work.fns->tile)
     return false;
   int64_t columns = BLOCK_PANELS * work.fns->panel;
-  dp_buffer *packed = NULL;
-  if (!reads_in_place(g, work.fns)) {
-    dp_status *status = dp_buffer_create((size_t)(BLOCK_DEPTH * columns) * work.size, &packed);
-    if (status) {
-      dp_status_release(status);
-      return false;
-    }
-    work.packed = packed->data;
+  dp_buffer *packed;
+  dp_status *status = dp_buffer_create((size_t)(BLOCK_DEPTH * columns) * work.size, &packed);
+  if (status) {
+    dp_status_release(status);
+    return false;
   }
+  work.packed = packed->data;
+  work.is_in_place = reads_in_place(g, work.fns);
   for (int64_t begin = 0; begin < g->n; begin += columns)
     for (work.first_k = 0; work.first_k < g->k; work.first_k += BLOCK_DEPTH) {
       work.depth = g->k - work.first_k < BLOCK_DEPTH ? g->k - work.first_k : BLOCK_DEPTH;
@@ -237,8 +249,7 @@ void dp_gemm_run(const dp_gemm *gemm) {
     gemm = &turned;
   bool is_real = gemm->dtype == DP_FLOAT || gemm->dtype == DP_DOUBLE;
   /* One row is bound by memory; our loops read b once, without packing it. */
-  bool is_small = is_real && (gemm->m == 1 || (gemm->m * gemm->n * gemm->k <= SMALL_PRODUCT &&
-                                               gemm->n * gemm->k <= SMALL_OPERAND));
+  bool is_small = is_real && (gemm->m == 1 || gemm->n * gemm->k <= SMALL_OPERAND);
   if (gemm->k == 0 || is_small || (!run_tiles(gemm) && !run_blas(gemm)))
     run_loops(gemm);
 }

@@ -8,12 +8,14 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX)
 #define PANEL (TILE_VECTORS * LANES)
 
-/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors` and `is_dense`
- * are constants where this is inlined. The result's lines are asked for before they are needed. */
+/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `is_dense`
+ * and `packs` are constants where this is inlined. The result's lines are asked for before they are
+ * needed, and b's rows when they are not packed yet and so may be anywhere. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense,
+DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense, const bool packs,
                           const T *const *a_rows, const dp_conv_runs *runs, const T *b,
                           T *const *c_rows, bool accumulates) {
+  T *packed = runs->packed;
   VECTOR sum[TILE_ROWS][TILE_VECTORS];
   const T *row[TILE_ROWS];
   DP_UNROLL
@@ -34,6 +36,12 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
         right[v] = *(const MEMORY *)(factors + v * LANES);
+      DP_UNROLL
+      for (int v = 0; packs && v < vectors; ++v) {
+        *(MEMORY *)(packed + v * LANES) = right[v];
+        __builtin_prefetch(factors + 8 * b_step + v * LANES);
+      }
+      packed += packs ? PANEL : 0;
       factors += b_step;
       DP_UNROLL
       for (int i = 0; i < rows; ++i) {
@@ -54,37 +62,39 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense
 }
 
 #define TILE_NAME(name, vectors) DP_PASTE(name##_##vectors, SUFFIX)
-#define DEFINE_TILE(name, rows, vectors, is_dense)                                                 \
+#define DEFINE_TILE(name, rows, vectors, is_dense, packs)                                          \
   static void TILE_NAME(name, vectors)(const T *const *a, const dp_conv_runs *runs, const T *b,    \
                                        T *const *c, bool accumulates) {                            \
-    DP_PASTE(tile_of, SUFFIX)(rows, vectors, is_dense, a, runs, b, c, accumulates);                \
+    DP_PASTE(tile_of, SUFFIX)(rows, vectors, is_dense, packs, a, runs, b, c, accumulates);         \
   }
 #if TILE_VECTORS == 4
-#define DEFINE_TILES(name, rows, is_dense)                                                         \
-  DEFINE_TILE(name, rows, 1, is_dense)                                                             \
-  DEFINE_TILE(name, rows, 2, is_dense)                                                             \
-  DEFINE_TILE(name, rows, 3, is_dense)                                                             \
-  DEFINE_TILE(name, rows, 4, is_dense)
+#define DEFINE_TILES(name, rows, is_dense, packs)                                                  \
+  DEFINE_TILE(name, rows, 1, is_dense, packs)                                                      \
+  DEFINE_TILE(name, rows, 2, is_dense, packs)                                                      \
+  DEFINE_TILE(name, rows, 3, is_dense, packs)                                                      \
+  DEFINE_TILE(name, rows, 4, is_dense, packs)
 #define TILE_NAMES(name)                                                                           \
   { TILE_NAME(name, 1), TILE_NAME(name, 2), TILE_NAME(name, 3), TILE_NAME(name, 4) }
 #else
-#define DEFINE_TILES(name, rows, is_dense)                                                         \
-  DEFINE_TILE(name, rows, 1, is_dense)                                                             \
-  DEFINE_TILE(name, rows, 2, is_dense)
+#define DEFINE_TILES(name, rows, is_dense, packs)                                                  \
+  DEFINE_TILE(name, rows, 1, is_dense, packs)                                                      \
+  DEFINE_TILE(name, rows, 2, is_dense, packs)
 #define TILE_NAMES(name)                                                                           \
   { TILE_NAME(name, 1), TILE_NAME(name, 2) }
 #endif
-DEFINE_TILES(dense, TILE_ROWS, true)
-DEFINE_TILES(sparse, TILE_ROWS, false)
-DEFINE_TILES(four, 4, false)
-DEFINE_TILES(two, 2, false)
-DEFINE_TILES(one, 1, false)
+DEFINE_TILES(dense, TILE_ROWS, true, false)
+DEFINE_TILES(sparse, TILE_ROWS, false, false)
+DEFINE_TILES(packing, TILE_ROWS, false, true)
+DEFINE_TILES(four, 4, false, false)
+DEFINE_TILES(two, 2, false, false)
+DEFINE_TILES(one, 1, false, false)
 
 typedef void (*DP_PASTE(tile_fn, SUFFIX))(const T *const *a, const dp_conv_runs *runs, const T *b,
                                           T *const *c, bool accumulates);
 /* By the number of vectors. */
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(dense_tiles, SUFFIX)[] = TILE_NAMES(dense);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(sparse_tiles, SUFFIX)[] = TILE_NAMES(sparse);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing_tiles, SUFFIX)[] = TILE_NAMES(packing);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(fours, SUFFIX)[] = TILE_NAMES(four);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(twos, SUFFIX)[] = TILE_NAMES(two);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(ones, SUFFIX)[] = TILE_NAMES(one);
@@ -97,8 +107,10 @@ static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_c
                                          const T *b, T *const *c, int vectors, bool accumulates) {
   int i = 0, index = vectors - 1;
   if (rows == TILE_ROWS) {
-    (runs->step == 1 ? DP_PASTE(dense_tiles, SUFFIX)
-                     : DP_PASTE(sparse_tiles, SUFFIX))[index](a, runs, b, c, accumulates);
+    const DP_PASTE(tile_fn, SUFFIX) *tiles = runs->packed      ? DP_PASTE(packing_tiles, SUFFIX)
+                                             : runs->step == 1 ? DP_PASTE(dense_tiles, SUFFIX)
+                                                               : DP_PASTE(sparse_tiles, SUFFIX);
+    tiles[index](a, runs, b, c, accumulates);
     return;
   }
   for (; i + 4 <= rows; i += 4)

@@ -20,6 +20,7 @@ typedef struct dp_conv_runs {
   int64_t step;             /* elements between steps */
   int64_t b_step;           /* of the right operand */
   const int64_t *b_offsets; /* of each run; NULL: run after run */
+  void *packed; /* where a full tile copies the panel that it reads from a matrix; NULL: nowhere */
 } dp_conv_runs;
 
 /* At most `tile_rows` rows; `width` columns of c, at most `panel`. */

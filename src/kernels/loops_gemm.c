@@ -9,18 +9,23 @@
 #include <immintrin.h>
 #endif
 
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
 #define DP_UNROLL _Pragma("GCC unroll 16")
 #define PANEL_K 256 /* rows of b in one pass: a packed panel fits the first-level cache */
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define TILE_ROWS 12
+#define HAS_MASKS 1
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
 #define TILE_ROWS 6
+#define HAS_MASKS 0
 #else
 #define VECTOR_BYTES 16
 #define TILE_ROWS 4
+#define HAS_MASKS 0
 #endif
 
 #if defined(__AVX512F__)
@@ -41,47 +46,57 @@
 
 #define T float
 #define SUFFIX float
-#define LANES (VECTOR_BYTES / 4)
+#define BITS 32
+#define LANES (VECTOR_BYTES * 8 / BITS)
 #define MADD MADD_FLOAT
 #include "kernels/loops_gemm.tmpl.h"
 #undef T
 #undef SUFFIX
+#undef BITS
 #undef LANES
 #undef MADD
 
 #define T double
 #define SUFFIX double
-#define LANES (VECTOR_BYTES / 8)
+#define BITS 64
+#define LANES (VECTOR_BYTES * 8 / BITS)
 #define MADD MADD_DOUBLE
 #include "kernels/loops_gemm.tmpl.h"
 #undef T
 #undef SUFFIX
+#undef BITS
 #undef LANES
 #undef MADD
 
 #define MADD MADD_PLAIN
 #define T uint16_t
 #define SUFFIX uint16
-#define LANES (VECTOR_BYTES / 2)
+#define BITS 16
+#define LANES (VECTOR_BYTES * 8 / BITS)
 #include "kernels/loops_gemm.tmpl.h"
 #undef T
 #undef SUFFIX
+#undef BITS
 #undef LANES
 
 #define T uint32_t
 #define SUFFIX uint32
-#define LANES (VECTOR_BYTES / 4)
+#define BITS 32
+#define LANES (VECTOR_BYTES * 8 / BITS)
 #include "kernels/loops_gemm.tmpl.h"
 #undef T
 #undef SUFFIX
+#undef BITS
 #undef LANES
 
 #define T uint64_t
 #define SUFFIX uint64
-#define LANES (VECTOR_BYTES / 8)
+#define BITS 64
+#define LANES (VECTOR_BYTES * 8 / BITS)
 #include "kernels/loops_gemm.tmpl.h"
 #undef T
 #undef SUFFIX
+#undef BITS
 #undef LANES
 #undef MADD
 

@@ -1,7 +1,8 @@
-/* Products of matrices of one type. The includer defines T, SUFFIX, LANES (elements of a vector),
- * MADD(sum, a, b) over vectors, and TILE_ROWS. A tile of TILE_ROWS x 2 vectors of c stays in
- * registers while k runs. Where b is transposed, or its last columns do not fill a panel, a panel
- * of PANEL_K rows is packed on the stack first. */
+/* Products of matrices of one type. The includer defines T, SUFFIX, BITS and LANES (of an element,
+ * and elements of a vector), MADD(sum, a, b) over vectors, TILE_ROWS and HAS_MASKS. A tile of
+ * TILE_ROWS x 2 vectors of c stays in registers while k runs. Where b is transposed, or its last
+ * columns do not fill a panel and there are no masks, a panel of PANEL_K rows is packed on the
+ * stack first. */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -9,25 +10,58 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX) /* anywhere in an array */
 #define PANEL (2 * LANES)
 
-/* `rows` x `vectors` vectors of c; both are constants where this is inlined. */
+/* A vector, or with `is_part` those of its elements that are in the mask; without masks, there are
+ * no parts. */
+static inline __attribute__((always_inline)) VECTOR
+DP_PASTE(load, SUFFIX)(const T *from, const bool is_part, uint64_t mask) {
+#if HAS_MASKS
+  if (is_part)
+    return (VECTOR)JOIN(_mm512_maskz_loadu_epi, BITS)(mask, from);
+#endif
+  return *(const MEMORY *)from;
+}
+
 static inline __attribute__((always_inline)) void
-DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const T *a, int64_t a_row,
-                       int64_t a_column, const T *b, int64_t b_row, T *c, int64_t c_row, int64_t k,
-                       bool accumulates) {
+DP_PASTE(store, SUFFIX)(T *to, VECTOR value, const bool is_part, uint64_t mask) {
+#if HAS_MASKS
+  if (is_part) {
+    JOIN(_mm512_mask_storeu_epi, BITS)(to, mask, (__m512i)value);
+    return;
+  }
+#endif
+  *(MEMORY *)to = value;
+}
+
+/* What is the same for all tiles of a panel. */
+typedef struct DP_PASTE(panel, SUFFIX) {
+  const T *b;
+  int64_t a_row, a_column, b_row, c_row, k;
+  uint64_t mask; /* of the last vector's columns */
+  bool accumulates;
+} DP_PASTE(panel, SUFFIX);
+#define PANEL_TYPE DP_PASTE(panel, SUFFIX)
+
+/* `rows` x `vectors` vectors of c; both, and whether the last vector is a part of one, are
+ * constants where this is inlined. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const bool is_part, const T *a,
+                       const PANEL_TYPE *panel, T *c) {
   VECTOR sum[TILE_ROWS][8];
+  const T *b = panel->b;
+  const int64_t a_row = panel->a_row, c_row = panel->c_row;
   DP_UNROLL
   for (int i = 0; i < rows; ++i)
     DP_UNROLL
   for (int v = 0; v < vectors; ++v)
     sum[i][v] = (VECTOR){0};
-  for (int64_t p = 0; p < k; ++p) {
+  for (int64_t p = 0; p < panel->k; ++p, a += panel->a_column, b += panel->b_row) {
     VECTOR row[8];
     DP_UNROLL
     for (int v = 0; v < vectors; ++v)
-      row[v] = *(const MEMORY *)(b + p * b_row + v * LANES);
+      row[v] = DP_PASTE(load, SUFFIX)(b + v * LANES, is_part && v == vectors - 1, panel->mask);
     DP_UNROLL
     for (int i = 0; i < rows; ++i) {
-      VECTOR factor = a[i * a_row + p * a_column] - (VECTOR){0};
+      VECTOR factor = a[i * a_row] - (VECTOR){0};
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
         sum[i][v] = MADD(sum[i][v], factor, row[v]);
@@ -37,27 +71,46 @@ DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const T *a, int64_t a_
   for (int i = 0; i < rows; ++i)
     DP_UNROLL
   for (int v = 0; v < vectors; ++v) {
-    MEMORY *to = (MEMORY *)(c + i * c_row + v * LANES);
-    if (accumulates)
-      sum[i][v] += *to;
-    *to = sum[i][v];
+    T *to = c + i * c_row + v * LANES;
+    const bool is_last = is_part && v == vectors - 1;
+    if (panel->accumulates)
+      sum[i][v] += DP_PASTE(load, SUFFIX)(to, is_last, panel->mask);
+    DP_PASTE(store, SUFFIX)(to, sum[i][v], is_last, panel->mask);
   }
 }
 
-/* Rows [0, m) of one panel of PANEL columns. */
-static void DP_PASTE(panel, SUFFIX)(const T *a, const T *b, int64_t b_row, T *c, int64_t c_row,
-                                    int64_t m, int64_t k, const dp_gemm_sizes *sizes,
-                                    bool accumulates) {
-  int64_t i = 0, row = sizes->a_row, column = sizes->a_column;
+/* Rows [0, m) of one panel. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(rows_of, SUFFIX)(const int vectors, const bool is_part, const T *a, int64_t m,
+                          const PANEL_TYPE *panel, T *c) {
+  int64_t i = 0, a_row = panel->a_row, c_row = panel->c_row;
   for (; i + TILE_ROWS <= m; i += TILE_ROWS)
-    DP_PASTE(tile, SUFFIX)
-  (TILE_ROWS, 2, a + i * row, row, column, b, b_row, c + i * c_row, c_row, k, accumulates);
-  for (; i + 2 <= m; i += 2)
-    DP_PASTE(tile, SUFFIX)
-  (2, 2, a + i * row, row, column, b, b_row, c + i * c_row, c_row, k, accumulates);
-  for (; i < m; ++i)
-    DP_PASTE(tile, SUFFIX)
-  (1, 2, a + i * row, row, column, b, b_row, c + i * c_row, c_row, k, accumulates);
+    DP_PASTE(tile, SUFFIX)(TILE_ROWS, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+  for (; i + 4 <= m; i += 4)
+    DP_PASTE(tile, SUFFIX)(4, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+  if (i + 2 <= m) {
+    DP_PASTE(tile, SUFFIX)(2, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+    i += 2;
+  }
+  if (i < m)
+    DP_PASTE(tile, SUFFIX)(1, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+}
+
+/* The first `width` columns of a panel; all of them where there are no masks. */
+static void DP_PASTE(panel_rows, SUFFIX)(const T *a, int64_t m, PANEL_TYPE *panel, int64_t width,
+                                         T *c) {
+#if HAS_MASKS
+  int64_t last = width > LANES ? width - LANES : width;
+  panel->mask = ((uint64_t)1 << last) - 1;
+  if (width < LANES)
+    DP_PASTE(rows_of, SUFFIX)(1, true, a, m, panel, c);
+  else if (width == LANES)
+    DP_PASTE(rows_of, SUFFIX)(1, false, a, m, panel, c);
+  else if (width < PANEL)
+    DP_PASTE(rows_of, SUFFIX)(2, true, a, m, panel, c);
+  else
+#endif
+    DP_PASTE(rows_of, SUFFIX)(2, false, a, m, panel, c);
 }
 
 /* A panel of `width` columns of b, rows [0, k), zero beyond. */
@@ -76,25 +129,28 @@ static void DP_PASTE(pack, SUFFIX)(const T *b, const dp_gemm_sizes *sizes, int64
       packed[p * PANEL + j] = j < width ? b[p * sizes->b_row + j] : 0;
 }
 
-/* Columns [j, j + width) and rows [p, p + k) of b, through a packed panel. */
-static void DP_PASTE(packed_panel, SUFFIX)(const T *a, const T *b, T *c, int64_t k, int64_t width,
-                                           const dp_gemm_sizes *sizes, bool accumulates) {
+/* The panel's `width` columns, packed first. */
+static void DP_PASTE(packed_panel, SUFFIX)(const T *a, PANEL_TYPE *panel, T *c, int64_t width,
+                                           const dp_gemm_sizes *sizes) {
   T packed[PANEL_K * PANEL] __attribute__((aligned(64)));
-  DP_PASTE(pack, SUFFIX)(b, sizes, k, width, packed);
-  if (width == PANEL) {
-    DP_PASTE(panel, SUFFIX)
-    (a, packed, PANEL, c, sizes->c_row, sizes->m, k, sizes, accumulates);
+  DP_PASTE(pack, SUFFIX)(panel->b, sizes, panel->k, width, packed);
+  panel->b = packed;
+  panel->b_row = PANEL;
+  if (HAS_MASKS || width == PANEL) {
+    DP_PASTE(panel_rows, SUFFIX)(a, sizes->m, panel, width, c);
     return;
   }
+  PANEL_TYPE whole = *panel;
+  whole.c_row = PANEL;
+  whole.accumulates = false;
   T edge[TILE_ROWS * 4 * PANEL] __attribute__((aligned(64)));
   for (int64_t i = 0; i < sizes->m; i += TILE_ROWS * 4) {
     int64_t rows = sizes->m - i < TILE_ROWS * 4 ? sizes->m - i : TILE_ROWS * 4;
-    DP_PASTE(panel, SUFFIX)
-    (a + i * sizes->a_row, packed, PANEL, edge, PANEL, rows, k, sizes, false);
+    DP_PASTE(panel_rows, SUFFIX)(a + i * sizes->a_row, rows, &whole, PANEL, edge);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t j = 0; j < width; ++j) {
         T *to = c + (i + r) * sizes->c_row + j;
-        *to = accumulates ? (T)(*to + edge[r * PANEL + j]) : edge[r * PANEL + j];
+        *to = panel->accumulates ? (T)(*to + edge[r * PANEL + j]) : edge[r * PANEL + j];
       }
   }
 }
@@ -123,9 +179,11 @@ static void DP_PASTE(dots, SUFFIX)(const T *a, const T *b, T *c, const dp_gemm_s
 static int64_t DP_PASTE(wide_row, SUFFIX)(const T *a, const T *b, T *c,
                                           const dp_gemm_sizes *sizes) {
   int64_t j = 0;
-  for (; j + 8 * LANES <= sizes->n; j += 8 * LANES)
-    DP_PASTE(tile, SUFFIX)
-  (1, 8, a, 0, sizes->a_column, b + j, sizes->b_row, c + j, 0, sizes->k, sizes->accumulates);
+  for (; j + 8 * LANES <= sizes->n; j += 8 * LANES) {
+    PANEL_TYPE panel = {b + j,    0, sizes->a_column,   sizes->b_row, 0,
+                        sizes->k, 0, sizes->accumulates};
+    DP_PASTE(tile, SUFFIX)(1, 8, false, a, &panel, c + j);
+  }
   return j;
 }
 
@@ -143,16 +201,21 @@ static void DP_PASTE(gemm, SUFFIX)(const void *a_data, const void *b_data, void 
     start = DP_PASTE(wide_row, SUFFIX)(a, b, c, sizes);
   for (int64_t p = 0; p < sizes->k || p == 0; p += PANEL_K) {
     int64_t k = sizes->k - p < PANEL_K ? sizes->k - p : PANEL_K;
-    bool accumulates = sizes->accumulates || p > 0;
     const T *left = a + p * sizes->a_column;
     for (int64_t j = start; j < sizes->n; j += PANEL) {
       int64_t width = sizes->n - j < PANEL ? sizes->n - j : PANEL;
-      const T *right = sizes->b_transposed ? b + j * sizes->b_row + p : b + p * sizes->b_row + j;
-      if (sizes->b_transposed || width < PANEL)
-        DP_PASTE(packed_panel, SUFFIX)(left, right, c + j, k, width, sizes, accumulates);
+      PANEL_TYPE panel = {.b = sizes->b_transposed ? b + j * sizes->b_row + p
+                                                   : b + p * sizes->b_row + j,
+                          .a_row = sizes->a_row,
+                          .a_column = sizes->a_column,
+                          .b_row = sizes->b_row,
+                          .c_row = sizes->c_row,
+                          .k = k,
+                          .accumulates = sizes->accumulates || p > 0};
+      if (sizes->b_transposed || (!HAS_MASKS && width < PANEL))
+        DP_PASTE(packed_panel, SUFFIX)(left, &panel, c + j, width, sizes);
       else
-        DP_PASTE(panel, SUFFIX)
-      (left, right, sizes->b_row, c + j, sizes->c_row, sizes->m, k, sizes, accumulates);
+        DP_PASTE(panel_rows, SUFFIX)(left, sizes->m, &panel, width, c + j);
     }
   }
 }
@@ -160,3 +223,4 @@ static void DP_PASTE(gemm, SUFFIX)(const void *a_data, const void *b_data, void 
 #undef VECTOR
 #undef MEMORY
 #undef PANEL
+#undef PANEL_TYPE
