@@ -99,31 +99,55 @@ static uint64_t varint_at(const dp_tensor *tensor, int64_t index) {
   return (uint64_t)dp_tensor_int_at(tensor, index);
 }
 
-/* The TensorProto's bytes. */
-static void add_values(const dp_tensor *tensor, int field, dp_text *bytes) {
+static bool is_fixed(const dp_tensor *tensor, int field) {
+  return dp_dtype_is_complex(tensor->dtype) || field == FLOAT_VAL || field == DOUBLE_VAL;
+}
+
+static size_t head_length(int field, uint64_t length) {
+  uint8_t head[20];
+  size_t count = dp_put_varint(head, (uint64_t)field << 3 | 2);
+  return count + dp_put_varint(head + count, length);
+}
+
+/* Of the values without their head; of strings with all their heads. */
+static uint64_t packed_length(const dp_tensor *tensor, int field) {
   int64_t count = dp_tensor_elements(tensor);
+  uint64_t length = 0;
+  uint8_t varint[10];
+  if (is_fixed(tensor, field))
+    return dp_tensor_bytes(tensor);
+  for (int64_t i = 0; i < count; ++i) {
+    if (field == STRING_VAL) {
+      size_t bytes = dp_tstring_view(&dp_tensor_strings(tensor)[i]).length;
+      length += head_length(field, bytes) + bytes;
+    } else {
+      length += dp_put_varint(varint, varint_at(tensor, i));
+    }
+  }
+  return length;
+}
+
+/* The TensorProto's bytes. */
+static void add_values(const dp_tensor *tensor, int field, uint64_t packed, dp_text *bytes) {
+  int64_t count = dp_tensor_elements(tensor);
+  uint8_t varint[10];
   if (count == 0)
     return;
-  if (field == STRING_VAL) {
-    for (int64_t i = 0; i < count; ++i) {
-      dp_view view = dp_tstring_view(&dp_tensor_strings(tensor)[i]);
-      add_head(bytes, field, view.length);
-      dp_text_append(bytes, view.data, view.length);
-    }
-    return;
-  }
-  if (dp_dtype_is_complex(tensor->dtype) || field == FLOAT_VAL || field == DOUBLE_VAL) {
-    add_head(bytes, field, dp_tensor_bytes(tensor));
+  if (field != STRING_VAL)
+    add_head(bytes, field, packed);
+  if (is_fixed(tensor, field)) {
     dp_text_append(bytes, tensor->data, dp_tensor_bytes(tensor));
     return;
   }
-  dp_text packed = {0};
-  uint8_t varint[10];
-  for (int64_t i = 0; i < count; ++i)
-    dp_text_append(&packed, varint, dp_put_varint(varint, varint_at(tensor, i)));
-  add_head(bytes, field, packed.length);
-  dp_text_append(bytes, packed.data, packed.length);
-  dp_text_deinit(&packed);
+  for (int64_t i = 0; i < count; ++i) {
+    if (field == STRING_VAL) {
+      dp_view view = dp_tstring_view(&dp_tensor_strings(tensor)[i]);
+      add_head(bytes, field, view.length);
+      dp_text_append(bytes, view.data, view.length);
+    } else {
+      dp_text_append(bytes, varint, dp_put_varint(varint, varint_at(tensor, i)));
+    }
+  }
 }
 
 /* ---- Tensors ---- */
@@ -169,38 +193,36 @@ dp_status *dp_legacy_writer_add(dp_legacy_writer *writer, dp_view name, const dp
     return dp_status_create(DP_UNIMPLEMENTED, "Saving data type %s not yet supported",
                             dp_dtype_name(tensor->dtype));
   DP_RETURN_IF_ERROR(note_tensor(writer, name, whole, slice, tensor->dtype));
-  dp_text values = {0}, saved = {0}, message = {0}, key = {0};
-  add_values(tensor, field, &values);
   uint8_t *slice_bytes;
   size_t slice_length;
-  dp_status *status = dp_wire_pack_bytes(dp_bundle_slice_message(slice, writer->arena),
-                                         writer->arena, &slice_bytes, &slice_length);
-  if (!status && values.length > INT32_MAX - 1024 - name.length)
-    status = DP_INVALID("Tensor slice is too large to serialize (conservative estimate: %zu bytes)",
-                        values.length);
-  if (!status) { /* SavedTensorSlices { data { name, slice, data } } */
-    add_head(&saved, 1, name.length);
-    dp_text_append(&saved, name.data, name.length);
-    add_head(&saved, 2, slice_length);
-    dp_text_append(&saved, slice_bytes, slice_length);
-    add_head(&saved, 3, values.length);
-    dp_text_append(&saved, values.data, values.length);
-    add_head(&message, 2, saved.length);
-    dp_text_append(&message, saved.data, saved.length);
-    dp_slice_encode_key(name, slice, &key);
-    dp_view copy = {dp_arena_strndup(writer->arena, key.data, key.length), key.length};
-    if (dp_map_put_n(writer->keys, key.data, key.length, writer) != NULL)
-      status = DP_INVALID("Adding duplicate key: %.*s", (int)name.length, name.data);
-    else
-      DP_ARRAY_PUSH(&writer->records, ((record){copy, {message.data, message.length}}));
-    if (!status)
-      message = (dp_text){0};
-  }
-  dp_text_deinit(&values);
-  dp_text_deinit(&saved);
-  dp_text_deinit(&message);
+  DP_RETURN_IF_ERROR(dp_wire_pack_bytes(dp_bundle_slice_message(slice, writer->arena),
+                                        writer->arena, &slice_bytes, &slice_length));
+  uint64_t packed = packed_length(tensor, field), values = packed;
+  if (field != STRING_VAL && packed > 0)
+    values += head_length(field, packed);
+  if (values > INT32_MAX - 1024 - name.length)
+    return DP_INVALID("Tensor slice is too large to serialize (conservative estimate: %llu bytes)",
+                      (unsigned long long)values);
+  dp_text key = {0};
+  dp_slice_encode_key(name, slice, &key);
+  dp_view copy = {dp_arena_strndup(writer->arena, key.data, key.length), key.length};
+  bool is_new = dp_map_put_n(writer->keys, key.data, key.length, writer) == NULL;
   dp_text_deinit(&key);
-  return status;
+  if (!is_new)
+    return DP_INVALID("Adding duplicate key: %.*s", (int)name.length, name.data);
+  /* SavedTensorSlices { data { name, slice, data } } */
+  dp_text head = {0}, message = {0};
+  add_head(&head, 1, name.length);
+  dp_text_append(&head, name.data, name.length);
+  add_head(&head, 2, slice_length);
+  dp_text_append(&head, slice_bytes, slice_length);
+  add_head(&head, 3, values);
+  add_head(&message, 2, head.length + values);
+  dp_text_append(&message, head.data, head.length);
+  add_values(tensor, field, packed, &message);
+  dp_text_deinit(&head);
+  DP_ARRAY_PUSH(&writer->records, ((record){copy, {message.data, message.length}}));
+  return NULL;
 }
 
 static int compare_records(const void *a, const void *b) {
