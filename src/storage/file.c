@@ -181,7 +181,7 @@ dp_status *dp_file_commit(dp_file *file) {
     dp_file_abandon(file);
     return status;
   }
-  if (!file->ops->can_rename_open || !dp_settle_has_room())
+  if (!file->ops->settle || !dp_settle_has_room())
     return commit_now(file);
   status = dp_path_rename(file->path, file->final_path);
   if (status)

@@ -62,7 +62,9 @@ typedef struct dp_file_ops {
   dp_status *(*sync)(dp_file *file);
   dp_status *(*size)(dp_file *file, uint64_t *size_out);
   dp_status *(*close)(dp_file *file); /* frees it, whatever it returns */
-  bool can_rename_open;               /* a file may get its name before it is synced and closed */
+  /* Brings a file that has got its name, and the name, to the disk, unless it has been replaced.
+   * NULL: files must be synced and closed before they are renamed. */
+  dp_status *(*settle)(dp_file *file);
 } dp_file_ops;
 
 /* What every file begins with. */

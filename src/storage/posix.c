@@ -82,12 +82,28 @@ static void posix_reserve(dp_file *base, uint64_t size) {
 }
 
 static dp_status *posix_sync(dp_file *base) {
-  int descriptor = ((posix_file *)base)->descriptor;
-  struct stat information;
-  if (fstat(descriptor, &information) == 0 && information.st_nlink == 0)
-    return NULL; /* removed or replaced: nobody will ever read it */
-  if (fdatasync(descriptor) != 0 && errno != EINVAL && errno != EROFS)
+  if (fdatasync(((posix_file *)base)->descriptor) != 0 && errno != EINVAL && errno != EROFS)
     return dp_status_from_errno(errno, base->path);
+  return NULL;
+}
+
+/* File systems without such a thing are forgiven. */
+static void posix_sync_folder(const char *path) {
+  char *folder = dp_path_folder(dp_posix_path(path));
+  int descriptor = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    fsync(descriptor);
+    close(descriptor);
+  }
+  dp_free(folder);
+}
+
+static dp_status *posix_settle(dp_file *base) {
+  struct stat information;
+  if (fstat(((posix_file *)base)->descriptor, &information) == 0 && information.st_nlink == 0)
+    return NULL; /* removed or replaced: nobody will ever read it */
+  DP_RETURN_IF_ERROR(posix_sync(base));
+  posix_sync_folder(base->final_path);
   return NULL;
 }
 
@@ -118,7 +134,7 @@ static const dp_file_ops posix_file_ops = {
     .sync = posix_sync,
     .size = posix_size,
     .close = posix_close,
-    .can_rename_open = true,
+    .settle = posix_settle,
 };
 
 static dp_status *posix_open(const char *path, dp_file_mode mode, dp_file **file_out) {
@@ -185,17 +201,6 @@ static dp_status *posix_remove(const char *path) {
 
 static dp_status *posix_remove_folder(const char *path) {
   return rmdir(dp_posix_path(path)) != 0 ? dp_status_from_errno(errno, path) : NULL;
-}
-
-/* File systems without such a thing are forgiven. */
-static void posix_sync_folder(const char *path) {
-  char *folder = dp_path_folder(dp_posix_path(path));
-  int descriptor = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor >= 0) {
-    fsync(descriptor);
-    close(descriptor);
-  }
-  dp_free(folder);
 }
 
 static dp_status *posix_rename(const char *from, const char *to) {

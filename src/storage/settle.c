@@ -1,8 +1,8 @@
 /* Brings committed files to the disk, behind the back of whoever wrote them (file.h). Each waits
- * with its open file for one thread, which syncs the file and then the folder with its new name. A
- * file that has been replaced meanwhile has no name left and needs no disk. Whoever commits faster
- * than the disk takes it ends up syncing himself. */
+ * with its open file for one thread, which syncs the file and then the folder with its new name.
+ * Whoever commits faster than the disk takes it ends up syncing himself. */
 #include <pthread.h>
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "storage/file_internal.h"
@@ -26,8 +26,9 @@ void dp_storage_sync_commits(bool before) {
 }
 
 static dp_status *bring_to_disk(dp_file *file) {
-  dp_status *status = dp_file_sync(file);
-  dp_path_sync_folder(file->final_path);
+  dp_status *status = dp_fault("storage.sync");
+  if (!status)
+    status = file->ops->settle(file);
   status = dp_status_annotate(status, "%s was saved, but did not reach the disk", file->final_path);
   dp_status_update(&status, dp_file_close(file));
   return status;
