@@ -1,275 +1,340 @@
 /* Depthwise convolutions in all three directions; the contracts are in conv_internal.h. Channels
- * are made as many as the filter has outputs by repeating each in the frame, so that the loops only
- * ever multiply vectors element by element. */
+ * are made as many as the filter has outputs by repeating each, so that the loops only ever
+ * multiply vectors element by element. Nothing is padded: rows outside the images are left out, and
+ * the loops leave out the pixels. */
 #include <string.h>
 #include "kernels/conv_internal.h"
+#include "kernels/loops_depthwise_internal.h"
 
-#define CHUNK_BYTES 131072 /* of both operands in one pass of a filter's gradient */
-
-static const dp_conv_fns *fns_of(const dp_conv *conv) {
-  return &dp_conv_table()->fns[conv->dtype];
+static const dp_depthwise_fns *fns_of(const dp_conv *conv) {
+  return &dp_depthwise_table()->fns[conv->dtype];
 }
 
-/* ---- Forward ---- */
-typedef struct pixel_work {
-  const dp_conv *conv;
-  const dp_conv_fns *fns;
-  size_t size;
-  const char *from, *filter;
+/* ---- As many channels as the filter has outputs ---- */
+typedef struct repeat_work {
+  const char *from;
   char *to;
-  int64_t counts[3];                      /* depth, height, width of the pixels to fill */
-  int64_t from_strides[4], to_strides[4]; /* in elements; 0 is images */
-  const int64_t *offsets;
-  int64_t taps, channels;
-  int64_t sum; /* outputs that are summed to one, for a gradient with a multiplier */
+  int64_t repeats;
+  size_t size;
+} repeat_work;
+
+static void repeat_values(void *arg, int64_t begin, int64_t end) {
+  const repeat_work *work = arg;
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t r = 0; r < work->repeats; ++r)
+      memcpy(work->to + (size_t)(i * work->repeats + r) * work->size,
+             work->from + (size_t)i * work->size, work->size);
+}
+
+/* The input itself when nothing is to be repeated; else it is in *buffer_out, for the caller. */
+static dp_status *repeat_channels(dp_op_context *context, const dp_conv *conv, const void *input,
+                                  dp_buffer **buffer_out, const void **input_out) {
+  int64_t repeats = conv->out_channels / conv->in_channels;
+  *buffer_out = NULL;
+  *input_out = input;
+  if (repeats == 1)
+    return NULL;
+  dp_shape shape;
+  const int64_t dims[] = {conv->batch, conv->dims[1].in, conv->dims[2].in, conv->out_channels};
+  DP_RETURN_IF_ERROR(dp_shape_make(4, dims, &shape));
+  size_t size = dp_dtype_size(conv->dtype);
+  DP_RETURN_IF_ERROR(dp_buffer_create((size_t)shape.elements * size, buffer_out));
+  repeat_work work = {input, (*buffer_out)->data, repeats, size};
+  dp_op_for(context, shape.elements / repeats, repeats, repeat_values, &work);
+  *input_out = (*buffer_out)->data;
+  return NULL;
+}
+
+/* ---- Pixels from pixels: forward, and towards the input ---- */
+/* Pixels of a row that are `to_stride` apart, and the taps that they have: [rows of the filter,
+ * taps, channels]. */
+typedef struct line_work {
+  dp_depthwise_line line;
+  const char *filter;
+  int64_t to_first, to_stride;
+} line_work;
+
+/* Rows of the result that are `to_stride` apart: tap t of the i-th is at row
+ * i * stride + shifts[t] of the images, and is row taps[t] of the filter. */
+typedef struct row_work {
+  int64_t tap_count, stride;
+  const int64_t *taps, *shifts;
+} row_work;
+
+typedef struct pixel_work {
+  const dp_depthwise_fns *fns;
+  size_t size;
+  const char *from;
+  int64_t from_height, from_width;
+  char *to;
+  int64_t to_height, to_width;
+  int64_t channels, sum; /* `sum` neighbouring channels of the products make one of the result */
+  bool is_double;
+  const row_work *rows; /* of row y: rows[y % row_phases], as its y / row_phases */
+  const line_work *lines;
+  int64_t row_phases, line_phases, most_taps;
 } pixel_work;
 
-static void sum_neighbours(const pixel_work *work, const char *from, char *to) {
-  int64_t count = work->channels / work->sum;
-  for (int64_t c = 0; c < count; ++c) {
-    if (work->conv->dtype == DP_DOUBLE) {
+static void sum_neighbours(const pixel_work *work, const char *from, int64_t pixels, char *to,
+                           int64_t to_step) {
+  int64_t channels = work->channels / work->sum;
+  for (int64_t p = 0; p < pixels; ++p)
+    for (int64_t c = 0; c < channels; ++c) {
+      int64_t first = p * work->channels + c * work->sum;
       double total = 0;
+      float narrow = 0;
       for (int64_t i = 0; i < work->sum; ++i)
-        total += ((const double *)from)[c * work->sum + i];
-      ((double *)to)[c] = total;
-    } else {
-      float total = 0;
-      for (int64_t i = 0; i < work->sum; ++i)
-        total += ((const float *)from)[c * work->sum + i];
-      ((float *)to)[c] = total;
+        if (work->is_double)
+          total += ((const double *)from)[first + i];
+        else
+          narrow += ((const float *)from)[first + i];
+      if (work->is_double)
+        ((double *)to)[p * to_step + c] = total;
+      else
+        ((float *)to)[p * to_step + c] = narrow;
     }
-  }
 }
 
-/* Rows of pixels: [batch, depth, height]. */
+/* Rows of the result: [batch, height]. */
 static void fill_rows(void *arg, int64_t begin, int64_t end) {
   const pixel_work *work = arg;
-  int64_t size = (int64_t)work->size;
-  char *block = work->sum > 1 ? dp_malloc((size_t)work->channels * work->size) : NULL;
+  size_t from_row = (size_t)(work->from_width * work->channels) * work->size;
+  int64_t to_channels = work->channels / work->sum;
+  const void **rows = dp_malloc(2 * (size_t)work->most_taps * sizeof *rows);
+  const void **filters = rows + work->most_taps;
+  char *block =
+      work->sum > 1 ? dp_malloc((size_t)(work->to_width * work->channels) * work->size) : NULL;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % work->counts[1], z = i / work->counts[1] % work->counts[0];
-    int64_t image = i / work->counts[1] / work->counts[0];
-    const char *from = work->from + (image * work->from_strides[0] + z * work->from_strides[1] +
-                                     y * work->from_strides[2]) *
-                                        size;
-    char *to =
-        work->to +
-        (image * work->to_strides[0] + z * work->to_strides[1] + y * work->to_strides[2]) * size;
-    dp_conv_pixel_row pixels = {work->offsets,         work->taps,
-                                work->channels,        block ? 1 : work->counts[2],
-                                work->from_strides[3], work->to_strides[3]};
-    if (!block)
-      work->fns->pixels(&pixels, from, work->filter, to);
-    for (int64_t x = 0; block && x < work->counts[2]; ++x) {
-      work->fns->pixels(&pixels, from + x * work->from_strides[3] * size, work->filter, block);
-      sum_neighbours(work, block, to + x * work->to_strides[3] * size);
+    int64_t y = i % work->to_height, image = i / work->to_height;
+    const row_work *own = &work->rows[y % work->row_phases];
+    for (int64_t l = 0; l < work->line_phases; ++l) {
+      const line_work *it = &work->lines[l];
+      int64_t count = 0;
+      for (int64_t t = 0; t < own->tap_count; ++t) {
+        int64_t row = y / work->row_phases * own->stride + own->shifts[t];
+        if (row < 0 || row >= work->from_height)
+          continue;
+        rows[count] = work->from + (size_t)(image * work->from_height + row) * from_row;
+        filters[count++] =
+            it->filter + (size_t)(own->taps[t] * it->line.taps * work->channels) * work->size;
+      }
+      char *to =
+          work->to + (size_t)((i * work->to_width + it->to_first) * to_channels) * work->size;
+      work->fns->pixels(&it->line, rows, filters, count, block ? block : to,
+                        block ? work->channels : it->to_stride * to_channels);
+      if (block)
+        sum_neighbours(work, block, it->line.count, to, it->to_stride * to_channels);
     }
   }
   dp_free(block);
+  dp_free(rows);
 }
 
-static void fill(dp_op_context *context, pixel_work *work) {
-  dp_op_for(context, work->conv->batch * work->counts[0] * work->counts[1],
-            work->counts[2] * (work->channels * work->taps / 8 + 20), fill_rows, work);
+static void fill(dp_op_context *context, const dp_conv *conv, pixel_work *work) {
+  work->fns = fns_of(conv);
+  work->size = dp_dtype_size(conv->dtype);
+  work->is_double = conv->dtype == DP_DOUBLE;
+  work->channels = conv->out_channels;
+  work->most_taps = conv->dims[1].size;
+  int64_t taps = dp_conv_taps(conv) / work->row_phases / work->line_phases + 1;
+  dp_op_for(context, conv->batch * work->to_height,
+            work->to_width * (work->channels * taps / 16 + 5), fill_rows, work);
 }
 
 dp_status *dp_depthwise_forward(dp_op_context *context, const dp_conv *conv, const void *input,
                                 const void *filter, void *output) {
+  const dp_window *height = &conv->dims[1], *width = &conv->dims[2];
   if (dp_conv_pixels(conv) == 0 || conv->out_channels == 0)
     return NULL;
-  dp_frame frame;
-  DP_RETURN_IF_ERROR(
-      dp_frame_init_input(&frame, context, conv, input, conv->out_channels / conv->in_channels));
-  int64_t strides[4];
-  dp_frame_strides(&frame, strides);
-  int64_t *offsets = dp_malloc((size_t)dp_conv_taps(conv) * sizeof(int64_t));
-  dp_conv_tap_offsets(conv, &frame, offsets);
-  pixel_work work = {.conv = conv,
-                     .fns = fns_of(conv),
-                     .size = dp_dtype_size(conv->dtype),
-                     .from = frame.data,
-                     .filter = filter,
-                     .to = output,
-                     .offsets = offsets,
-                     .taps = dp_conv_taps(conv),
-                     .channels = conv->out_channels,
-                     .sum = 1};
-  int64_t stride = conv->out_channels;
-  for (int i = 2; i >= 0; --i) {
-    work.counts[i] = conv->dims[i].out;
-    work.from_strides[i + 1] = strides[i + 1] * conv->dims[i].stride;
-    work.to_strides[i + 1] = stride;
-    stride *= conv->dims[i].out;
+  dp_buffer *buffer;
+  const void *images;
+  DP_RETURN_IF_ERROR(repeat_channels(context, conv, input, &buffer, &images));
+  int64_t *taps = dp_malloc(2 * (size_t)height->size * sizeof *taps), *shifts = taps + height->size;
+  for (int64_t t = 0; t < height->size; ++t) {
+    taps[t] = t;
+    shifts[t] = t * height->dilation - height->before;
   }
-  work.from_strides[0] = strides[0];
-  work.to_strides[0] = stride;
-  fill(context, &work);
-  dp_free(offsets);
-  dp_frame_deinit(&frame);
+  row_work rows = {height->size, height->stride, taps, shifts};
+  line_work lines = {.line = {.channels = conv->out_channels,
+                              .width = width->in,
+                              .taps = width->size,
+                              .shift = -width->before,
+                              .spacing = width->dilation,
+                              .stride = width->stride,
+                              .count = width->out},
+                     .filter = filter,
+                     .to_stride = 1};
+  pixel_work work = {.from = images,
+                     .from_height = height->in,
+                     .from_width = width->in,
+                     .to = output,
+                     .to_height = height->out,
+                     .to_width = width->out,
+                     .sum = 1,
+                     .rows = &rows,
+                     .lines = &lines,
+                     .row_phases = 1,
+                     .line_phases = 1};
+  fill(context, conv, &work);
+  dp_free(taps);
+  dp_buffer_release(buffer);
   return NULL;
 }
 
-/* ---- Towards the input ---- */
-typedef struct input_gradient {
-  pixel_work pixels;
-  const dp_conv *conv;
-  const char *filter;
-  char *result;
-  char *taps; /* the filter's taps of a phase */
-  int64_t *offsets;
-  int64_t strides[4], before[DP_WINDOW_DIMS];
-} input_gradient;
-
-static void run_phase(dp_op_context *context, input_gradient *work, const dp_phase *p) {
-  const dp_conv *conv = work->conv;
-  size_t size = dp_dtype_size(conv->dtype), tap_bytes = (size_t)conv->out_channels * size;
-  int64_t count = 0;
-  for (int64_t z = 0; z < p[0].tap_count; ++z)
-    for (int64_t y = 0; y < p[1].tap_count; ++y)
-      for (int64_t x = 0; x < p[2].tap_count; ++x) {
-        int64_t tap =
-            (p[0].taps[z] * conv->dims[1].size + p[1].taps[y]) * conv->dims[2].size + p[2].taps[x];
-        memcpy(work->taps + (size_t)count * tap_bytes, work->filter + (size_t)tap * tap_bytes,
-               tap_bytes);
-        work->offsets[count++] = (p[0].shifts[z] + work->before[0]) * work->strides[1] +
-                                 (p[1].shifts[y] + work->before[1]) * work->strides[2] +
-                                 (p[2].shifts[x] + work->before[2]) * work->strides[3];
-      }
-  pixel_work *pixels = &work->pixels;
-  pixels->taps = count;
-  int64_t stride = conv->in_channels, start = 0;
-  for (int i = 2; i >= 0; --i) {
-    pixels->counts[i] = p[i].count;
-    pixels->from_strides[i + 1] = work->strides[i + 1];
-    pixels->to_strides[i + 1] = stride * conv->dims[i].stride;
-    start += p[i].residue * stride;
-    stride *= conv->dims[i].in;
-  }
-  pixels->from_strides[0] = work->strides[0];
-  pixels->to_strides[0] = stride;
-  pixels->to = work->result + (size_t)start * size;
-  fill(context, pixels);
+/* The taps of a phase of the columns, for all rows of the filter. */
+static char *pack_taps(const dp_conv *conv, const dp_phase *phase, const char *filter) {
+  size_t bytes = (size_t)conv->out_channels * dp_dtype_size(conv->dtype);
+  int64_t rows = conv->dims[1].size, width = conv->dims[2].size;
+  char *taps = dp_malloc((size_t)(rows * phase->tap_count) * bytes + 1), *to = taps;
+  for (int64_t y = 0; y < rows; ++y)
+    for (int64_t t = 0; t < phase->tap_count; ++t, to += bytes)
+      memcpy(to, filter + (size_t)(y * width + phase->taps[t]) * bytes, bytes);
+  return taps;
 }
 
-static void run_phases(dp_op_context *context, input_gradient *work) {
-  const dp_window *dims = work->conv->dims;
-  int64_t height = dp_phase_count(&dims[1]), width = dp_phase_count(&dims[2]);
-  int64_t total = dp_phase_count(&dims[0]) * height * width;
-  for (int64_t i = 0; i < total; ++i) {
-    int64_t residues[] = {i / width / height, i / width % height, i % width};
-    dp_phase phases[DP_WINDOW_DIMS];
-    for (int d = 0; d < DP_WINDOW_DIMS; ++d)
-      dp_phase_init(&phases[d], &dims[d], residues[d]);
-    run_phase(context, work, phases);
-    for (int d = 0; d < DP_WINDOW_DIMS; ++d)
-      dp_phase_deinit(&phases[d]);
+/* Residue `residue` of the input's columns; the line's taps are for the caller to free. */
+static line_work gradient_line(const dp_conv *conv, int64_t residue, const char *filter) {
+  const dp_window *width = &conv->dims[2];
+  dp_phase phase;
+  dp_phase_init(&phase, width, residue);
+  line_work work = {.line = {.channels = conv->out_channels,
+                             .width = width->out,
+                             .taps = phase.tap_count,
+                             .shift = phase.tap_count > 0 ? phase.shifts[0] : 0,
+                             .spacing = phase.tap_count > 1 ? phase.shifts[1] - phase.shifts[0] : 1,
+                             .stride = 1,
+                             .count = phase.count},
+                    .filter = pack_taps(conv, &phase, filter),
+                    .to_first = residue,
+                    .to_stride = width->stride};
+  dp_phase_deinit(&phase);
+  return work;
+}
+
+static void run_phases(dp_op_context *context, const dp_conv *conv, const void *filter,
+                       pixel_work *work) {
+  dp_phase *phases = dp_malloc((size_t)work->row_phases * sizeof *phases);
+  row_work *rows = dp_malloc((size_t)work->row_phases * sizeof *rows);
+  line_work *lines = dp_malloc((size_t)work->line_phases * sizeof *lines);
+  for (int64_t i = 0; i < work->row_phases; ++i) {
+    dp_phase_init(&phases[i], &conv->dims[1], i);
+    rows[i] = (row_work){phases[i].tap_count, 1, phases[i].taps, phases[i].shifts};
   }
+  for (int64_t i = 0; i < work->line_phases; ++i)
+    lines[i] = gradient_line(conv, i, filter);
+  work->rows = rows;
+  work->lines = lines;
+  fill(context, conv, work);
+  for (int64_t i = 0; i < work->row_phases; ++i)
+    dp_phase_deinit(&phases[i]);
+  for (int64_t i = 0; i < work->line_phases; ++i)
+    dp_free((char *)lines[i].filter);
+  dp_free(phases);
+  dp_free(rows);
+  dp_free(lines);
 }
 
 dp_status *dp_depthwise_input_gradient(dp_op_context *context, const dp_conv *conv,
                                        const void *filter, const void *gradient, void *result) {
-  size_t size = dp_dtype_size(conv->dtype);
-  int64_t elements =
-      conv->batch * conv->dims[0].in * conv->dims[1].in * conv->dims[2].in * conv->in_channels;
+  const dp_window *height = &conv->dims[1], *width = &conv->dims[2];
+  int64_t elements = conv->batch * height->in * width->in * conv->in_channels;
   if (elements == 0)
     return NULL;
   if (dp_conv_pixels(conv) == 0) {
-    memset(result, 0, (size_t)elements * size);
+    memset(result, 0, (size_t)elements * dp_dtype_size(conv->dtype));
     return NULL;
   }
-  dp_frame frame;
-  input_gradient work = {.conv = conv, .filter = filter, .result = result};
-  DP_RETURN_IF_ERROR(dp_frame_init_gradient(&frame, context, conv, gradient, work.before));
-  dp_frame_strides(&frame, work.strides);
-  int64_t taps = dp_conv_taps(conv);
-  work.offsets = dp_malloc((size_t)taps * sizeof(int64_t));
-  work.taps = dp_malloc((size_t)(taps * conv->out_channels) * size);
-  work.pixels = (pixel_work){.conv = conv,
-                             .fns = fns_of(conv),
-                             .size = size,
-                             .from = frame.data,
-                             .filter = work.taps,
-                             .offsets = work.offsets,
-                             .channels = conv->out_channels,
-                             .sum = conv->out_channels / conv->in_channels};
-  run_phases(context, &work);
-  dp_free(work.offsets);
-  dp_free(work.taps);
-  dp_frame_deinit(&frame);
+  pixel_work work = {.from = gradient,
+                     .from_height = height->out,
+                     .from_width = width->out,
+                     .to = result,
+                     .to_height = height->in,
+                     .to_width = width->in,
+                     .sum = conv->out_channels / conv->in_channels,
+                     .row_phases = dp_phase_count(height),
+                     .line_phases = dp_phase_count(width)};
+  run_phases(context, conv, filter, &work);
   return NULL;
 }
 
 /* ---- Towards the filter ---- */
+/* The rows of the gradient are shared out to a number of sums that depends on nothing but the
+ * sizes, so that threads change nothing in the result. */
+#define MOST_SHARES 16
+#define SHARE_PRODUCTS 200000
+
 typedef struct filter_gradient {
   const dp_conv *conv;
-  const dp_conv_fns *fns;
-  size_t size;
   const char *from, *gradient;
-  char *result;
-  const int64_t *taps, *runs;
-  int64_t run_count, step, chunk;
-  int64_t piece, pieces; /* of channels */
+  char *sums; /* [shares, taps, channels] */
+  int64_t shares;
 } filter_gradient;
 
-/* Tasks are pieces of the channels of groups of taps. */
-static void run_taps(void *arg, int64_t begin, int64_t end) {
+static void run_shares(void *arg, int64_t begin, int64_t end) {
   const filter_gradient *work = arg;
-  int64_t channels = work->conv->out_channels, length = work->conv->dims[2].out;
-  int64_t size = (int64_t)work->size, taps = dp_conv_taps(work->conv);
-  for (int64_t first = 0; first < work->run_count; first += work->chunk) {
-    int64_t count = work->run_count - first < work->chunk ? work->run_count - first : work->chunk;
-    dp_conv_runs runs = {work->runs + first, count, length, work->step};
-    const char *gradient = work->gradient + first * length * channels * size;
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t tap = i / work->pieces * DP_CONV_PRODUCT_TAPS, o = i % work->pieces * work->piece;
-      int64_t width = channels - o < work->piece ? channels - o : work->piece;
-      int at_once =
-          taps - tap < DP_CONV_PRODUCT_TAPS ? (int)(taps - tap) : (int)DP_CONV_PRODUCT_TAPS;
-      work->fns->products(work->from + o * size, work->taps + tap, at_once, &runs,
-                          gradient + o * size, channels, width,
-                          work->result + (tap * channels + o) * size);
+  const dp_conv *conv = work->conv;
+  const dp_depthwise_fns *fns = fns_of(conv);
+  const dp_window *height = &conv->dims[1], *width = &conv->dims[2];
+  size_t tap_row = (size_t)(width->size * conv->out_channels) * dp_dtype_size(conv->dtype);
+  size_t pixel = (size_t)conv->out_channels * dp_dtype_size(conv->dtype);
+  dp_depthwise_line line = {.channels = conv->out_channels,
+                            .width = width->in,
+                            .taps = width->size,
+                            .shift = -width->before,
+                            .spacing = width->dilation,
+                            .stride = width->stride,
+                            .count = width->out};
+  int64_t rows = conv->batch * height->out;
+  for (int64_t share = begin; share < end; ++share) {
+    char *sums = work->sums + (size_t)(share * height->size) * tap_row;
+    memset(sums, 0, (size_t)height->size * tap_row);
+    for (int64_t i = rows * share / work->shares; i < rows * (share + 1) / work->shares; ++i) {
+      int64_t y = i % height->out * height->stride - height->before, image = i / height->out;
+      const char *gradient = work->gradient + (size_t)(i * width->out) * pixel;
+      for (int64_t t = 0; t < height->size; ++t) {
+        int64_t row = y + t * height->dilation;
+        if (row >= 0 && row < height->in)
+          fns->products(&line,
+                        work->from + (size_t)((image * height->in + row) * width->in) * pixel,
+                        gradient, sums + (size_t)t * tap_row);
+      }
     }
   }
+}
+
+static void add_shares(const filter_gradient *work, void *result, int64_t count) {
+  bool is_double = work->conv->dtype == DP_DOUBLE;
+  for (int64_t share = 0; share < work->shares; ++share)
+    for (int64_t i = 0; i < count; ++i)
+      if (is_double)
+        ((double *)result)[i] += ((const double *)work->sums)[share * count + i];
+      else
+        ((float *)result)[i] += ((const float *)work->sums)[share * count + i];
 }
 
 dp_status *dp_depthwise_filter_gradient(dp_op_context *context, const dp_conv *conv,
                                         const void *input, const void *gradient, void *result) {
   size_t size = dp_dtype_size(conv->dtype);
-  int64_t taps = dp_conv_taps(conv), rows = conv->batch * conv->dims[0].out * conv->dims[1].out;
-  memset(result, 0, (size_t)(taps * conv->out_channels) * size);
-  if (dp_conv_pixels(conv) == 0 || conv->out_channels == 0)
+  int64_t count = dp_conv_taps(conv) * conv->out_channels;
+  int64_t products = dp_conv_pixels(conv) * count;
+  memset(result, 0, (size_t)count * size);
+  if (products == 0)
     return NULL;
-  dp_frame frame;
-  DP_RETURN_IF_ERROR(
-      dp_frame_init_input(&frame, context, conv, input, conv->out_channels / conv->in_channels));
-  int64_t strides[4], index = 0;
-  dp_frame_strides(&frame, strides);
-  int64_t *offsets = dp_malloc((size_t)(taps + rows) * sizeof(int64_t));
-  dp_conv_tap_offsets(conv, &frame, offsets);
-  const dp_window *d = conv->dims;
-  for (int64_t n = 0; n < conv->batch; ++n)
-    for (int64_t z = 0; z < d[0].out; ++z)
-      for (int64_t y = 0; y < d[1].out; ++y)
-        offsets[taps + index++] =
-            n * strides[0] + z * d[0].stride * strides[1] + y * d[1].stride * strides[2];
+  int64_t shares = products / SHARE_PRODUCTS + 1;
+  dp_buffer *images_buffer, *sums;
+  const void *images;
+  DP_RETURN_IF_ERROR(repeat_channels(context, conv, input, &images_buffer, &images));
   filter_gradient work = {.conv = conv,
-                          .fns = fns_of(conv),
-                          .size = size,
-                          .from = frame.data,
+                          .from = images,
                           .gradient = gradient,
-                          .result = result,
-                          .taps = offsets,
-                          .runs = offsets + taps,
-                          .run_count = rows,
-                          .step = d[2].stride * strides[3]};
-  int64_t run_bytes = d[2].out * (work.step + conv->out_channels) * (int64_t)size;
-  work.chunk = run_bytes > 0 && CHUNK_BYTES > run_bytes ? CHUNK_BYTES / run_bytes : 1;
-  work.piece = 2 * 64 / (int64_t)size; /* what fills the registers */
-  work.pieces = (conv->out_channels + work.piece - 1) / work.piece;
-  int64_t groups = (taps + DP_CONV_PRODUCT_TAPS - 1) / DP_CONV_PRODUCT_TAPS;
-  dp_op_for(context, groups * work.pieces, dp_conv_pixels(conv) * work.piece / 4 + 50, run_taps,
-            &work);
-  dp_free(offsets);
-  dp_frame_deinit(&frame);
-  return NULL;
+                          .shares = shares < MOST_SHARES ? shares : MOST_SHARES};
+  dp_status *status = dp_buffer_create((size_t)(work.shares * count) * size, &sums);
+  if (!status) {
+    work.sums = sums->data;
+    dp_op_for(context, work.shares, products / work.shares / 16, run_shares, &work);
+    add_shares(&work, result, count);
+    dp_buffer_release(sums);
+  }
+  dp_buffer_release(images_buffer);
+  return status;
 }

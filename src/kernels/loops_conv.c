@@ -71,11 +71,9 @@
 const dp_conv_loops DP_ISA_SYMBOL(dp_conv_table) = {
     .fns =
         {
-            [DP_FLOAT] = {tile_float, pixels_float, products_float, TILE_ROWS,
-                          TILE_VECTORS *VECTOR_BYTES / 4, VECTOR_BYTES / 4},
-            [DP_DOUBLE] = {tile_double, pixels_double, products_double, TILE_ROWS,
-                           TILE_VECTORS *VECTOR_BYTES / 8, VECTOR_BYTES / 8},
-            [DP_INT32] = {tile_uint32, pixels_uint32, products_uint32, TILE_ROWS,
-                          TILE_VECTORS *VECTOR_BYTES / 4, VECTOR_BYTES / 4},
+            [DP_FLOAT] = {tile_float, TILE_ROWS, TILE_VECTORS *VECTOR_BYTES / 4, VECTOR_BYTES / 4},
+            [DP_DOUBLE] = {tile_double, TILE_ROWS, TILE_VECTORS *VECTOR_BYTES / 8,
+                           VECTOR_BYTES / 8},
+            [DP_INT32] = {tile_uint32, TILE_ROWS, TILE_VECTORS *VECTOR_BYTES / 4, VECTOR_BYTES / 4},
         },
 };

@@ -28,27 +28,8 @@ typedef void (*dp_conv_tile_fn)(const void *const *a_rows, int rows, const dp_co
                                 const void *b, void *const *c_rows, int64_t width,
                                 bool accumulates);
 
-/* Depthwise: every channel by itself. A row of pixels, to[p * to_step + o] = sum over t of
- * a[offsets[t] + p * a_step + o] * filter[t * channels + o]. */
-typedef struct dp_conv_pixel_row {
-  const int64_t *offsets;
-  int64_t taps, channels;
-  int64_t count, a_step, to_step;
-} dp_conv_pixel_row;
-typedef void (*dp_conv_pixels_fn)(const dp_conv_pixel_row *pixels, const void *a,
-                                  const void *filter, void *to);
-/* And the gradients of at most DP_CONV_PRODUCT_TAPS taps, of `width` of the channels:
- * to[t * channels + o] += sum over runs r and steps p of
- *   a[offsets[r] + tap_offsets[t] + p * step + o] * b[(r * length + p) * channels + o]. */
-#define DP_CONV_PRODUCT_TAPS 3
-typedef void (*dp_conv_products_fn)(const void *a, const int64_t *tap_offsets, int taps,
-                                    const dp_conv_runs *runs, const void *b, int64_t channels,
-                                    int64_t width, void *to);
-
 typedef struct dp_conv_fns {
   dp_conv_tile_fn tile;
-  dp_conv_pixels_fn pixels;
-  dp_conv_products_fn products;
   int tile_rows; /* at most DP_CONV_MAX_TILE */
   int panel;
   int lanes; /* of a vector */

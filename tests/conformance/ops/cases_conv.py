@@ -138,6 +138,9 @@ for padding in ["SAME", "VALID"]:
     for stride in [1, 2, 3]:
         for multiplier in [1, 3]:
             depthwise(np.float32, (2, 9, 8, 40), (3, 5), multiplier, stride, padding)
+for stride in [1, 2]:
+    for window in [(3, 3), (5, 5)]:
+        depthwise(np.float32, (2, 15, 12, 70), window, 1, stride, "SAME")
 depthwise(np.float32, (1, 28, 28, 64), (3, 3), 1, 1, "SAME")
 depthwise(np.float32, (2, 6, 6, 4), (3, 3), 2, 1, "EXPLICIT", (1, 2, 0, 1))
 for image, window, attrs in [((4, 4, 2), (3, 3, 2, 3), {}), ((1, 4, 4, 2), (3, 3, 3, 3), {}),
