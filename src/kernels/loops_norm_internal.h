@@ -9,9 +9,10 @@
 #include "kernels/isa/isa_internal.h"
 
 typedef struct dp_norm_loops {
-  /* sums[c] = sum of (x - mean)^2; of g; of g * (x - mean). Overwrites the sums. */
-  void (*square_rows)(const float *x, const float *mean, int64_t rows, int64_t channels,
-                      float *sums);
+  /* Sums a channel: of x, and of the squares of its distance from these rows' own mean; of g, and
+   * of g * (x - mean). Overwrites the sums. */
+  void (*statistics_rows)(const float *x, int64_t rows, int64_t channels, float *sums,
+                          float *squares);
   void (*gradient_rows)(const float *x, const float *g, const float *mean, int64_t rows,
                         int64_t channels, float *sums, float *products);
   /* y = (x - mean) * factor + offset. */
@@ -21,7 +22,7 @@ typedef struct dp_norm_loops {
   void (*back_rows)(const float *x, const float *g, const float *mean, const float *factor,
                     const float *shift, const float *slope, int64_t rows, int64_t channels,
                     float *y);
-  float (*square_plane)(const float *x, float mean, int64_t count);
+  void (*statistics_plane)(const float *x, int64_t count, float *sum, float *square);
   void (*gradient_plane)(const float *x, const float *g, float mean, int64_t count, float *sum,
                          float *product);
   void (*normalize_plane)(const float *x, float mean, float factor, float offset, int64_t count,

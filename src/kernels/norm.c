@@ -8,18 +8,16 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/loops_norm_internal.h"
-#include "kernels/loops_reduce_internal.h"
 #include "kernels/matmul_internal.h"
 #include "kernels/support_internal.h"
 
-#define PIECE 16384 /* values of one piece, roughly */
+#define PIECE 8192 /* values of one piece, roughly: what the nearest cache keeps */
 
 typedef struct norm_state {
   dp_dtype dtype;
   float epsilon, average_factor;
   bool is_training, channels_first, has_third_space;
   const dp_norm_loops *loops;
-  dp_reduce_fns sum;
 } norm_state;
 
 static dp_status *norm_create(const dp_kernel_setup *setup, void *memory) {
@@ -36,7 +34,6 @@ static dp_status *norm_create(const dp_kernel_setup *setup, void *memory) {
   state->channels_first = format.length > 1 && format.data[1] == 'C';
   state->has_third_space = dp_node_is(node, "FusedBatchNormV3");
   state->loops = dp_norm_table();
-  state->sum = dp_reduce_table()->fn[DP_REDUCE_sum][DP_FLOAT];
   return NULL;
 }
 
@@ -48,7 +45,7 @@ typedef struct norm_work {
   const float *x, *g, *mean;
   const float *factor, *offset, *slope; /* a value a channel */
   float *y;
-  float *sums, *products; /* [pieces, channels] */
+  float *sums, *products; /* [pieces, channels]; products are squares in statistics */
 } norm_work;
 
 static void set_sizes(norm_work *work, const dp_shape *shape) {
@@ -67,7 +64,7 @@ static void set_sizes(norm_work *work, const dp_shape *shape) {
   work->pieces = (work->rows + work->piece - 1) / work->piece;
 }
 
-typedef enum step { STEP_SUM, STEP_SQUARE, STEP_GRADIENT, STEP_NORMALIZE, STEP_BACK } step;
+typedef enum step { STEP_STATISTICS, STEP_GRADIENT, STEP_NORMALIZE, STEP_BACK } step;
 
 static void run_rows(const norm_work *work, step step, int64_t piece) {
   const dp_norm_loops *loops = work->state->loops;
@@ -75,11 +72,9 @@ static void run_rows(const norm_work *work, step step, int64_t piece) {
   rows = rows < work->piece ? rows : work->piece;
   const float *x = work->x + first * channels;
   switch (step) {
-  case STEP_SUM:
-    work->state->sum.columns(x, work->sums + piece * channels, rows, channels, channels);
-    return;
-  case STEP_SQUARE:
-    loops->square_rows(x, work->mean, rows, channels, work->sums + piece * channels);
+  case STEP_STATISTICS:
+    loops->statistics_rows(x, rows, channels, work->sums + piece * channels,
+                           work->products + piece * channels);
     return;
   case STEP_GRADIENT:
     loops->gradient_rows(x, work->g + first * channels, work->mean, rows, channels,
@@ -101,11 +96,8 @@ static void run_plane(const norm_work *work, step step, int64_t image, int64_t c
   int64_t index = image * work->channels + channel, at = index * work->inner;
   const float *x = work->x + at;
   switch (step) {
-  case STEP_SUM:
-    work->state->sum.rows(x, work->sums + index, 1, work->inner);
-    return;
-  case STEP_SQUARE:
-    work->sums[index] = loops->square_plane(x, work->mean[channel], work->inner);
+  case STEP_STATISTICS:
+    loops->statistics_plane(x, work->inner, work->sums + index, work->products + index);
     return;
   case STEP_GRADIENT:
     loops->gradient_plane(x, work->g + at, work->mean[channel], work->inner, work->sums + index,
@@ -146,13 +138,34 @@ static void run_step(dp_op_context *context, const norm_work *work, step step) {
     dp_op_for(context, work->pieces, work->piece * work->channels / 3 + 10, run_pieces, &it);
 }
 
-/* Sums of the table a channel, times `factor`. */
+/* Sums of the table a channel, times `factor`. Some channels at a time, whose sums do not wait for
+ * each other. */
+#define TOGETHER 8
 static void join(const norm_work *work, const float *table, double factor, float *to) {
-  for (int64_t c = 0; c < work->channels; ++c) {
-    double sum = 0;
+  for (int64_t first = 0; first < work->channels; first += TOGETHER) {
+    int64_t count = work->channels - first < TOGETHER ? work->channels - first : TOGETHER;
+    double sums[TOGETHER] = {0};
     for (int64_t i = 0; i < work->pieces; ++i)
-      sum += table[i * work->channels + c];
-    to[c] = (float)(sum * factor);
+      for (int64_t c = 0; c < count; ++c)
+        sums[c] += table[i * work->channels + first + c];
+    for (int64_t c = 0; c < count; ++c)
+      to[first + c] = (float)(sums[c] * factor);
+  }
+}
+
+/* Squares of distances from a piece's mean become those from the mean of all: they grow by that of
+ * the two means, once for each value. */
+static void shift_squares(const norm_work *work) {
+  for (int64_t i = 0; i < work->pieces; ++i) {
+    int64_t rows = work->rows - i * work->piece;
+    float count = (float)((rows < work->piece ? rows : work->piece) * work->inner);
+    float share = 1 / count;
+    const float *sums = work->sums + i * work->channels;
+    float *squares = work->products + i * work->channels;
+    for (int64_t c = 0; c < work->channels; ++c) {
+      float distance = sums[c] * share - work->mean[c];
+      squares[c] += distance * distance * count;
+    }
   }
 }
 
@@ -223,11 +236,11 @@ static void find_statistics(dp_op_context *context, norm_work *work, const norm_
   const norm_state *state = work->state;
   double count = (double)work->rows * (double)work->inner;
   float *mean = out->saved_mean->data, *variance = out->saved_variance->data;
-  run_step(context, work, STEP_SUM);
+  run_step(context, work, STEP_STATISTICS);
   join(work, work->sums, 1 / count, mean);
   work->mean = mean;
-  run_step(context, work, STEP_SQUARE);
-  join(work, work->sums, 1 / count, variance);
+  shift_squares(work);
+  join(work, work->products, 1 / count, variance);
   float *new_mean = out->mean->data, *new_variance = out->variance->data;
   const float *old_mean = dp_op_input(context, 3)->data;
   const float *old_variance = dp_op_input(context, 4)->data;
@@ -254,9 +267,10 @@ static dp_status *run_forward(dp_op_context *context, norm_work *work, const nor
   dp_buffer *table;
   int64_t table_size = work->pieces * work->channels;
   DP_RETURN_IF_ERROR(
-      dp_buffer_create((size_t)(table_size + work->channels) * sizeof(float), &table));
+      dp_buffer_create((size_t)(2 * table_size + work->channels) * sizeof(float), &table));
   work->sums = table->data;
-  float *factor = work->sums + table_size;
+  work->products = work->sums + table_size;
+  float *factor = work->products + table_size;
   if (state->is_training)
     find_statistics(context, work, out);
   else
