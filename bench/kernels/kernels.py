@@ -9,7 +9,8 @@ Each side is a process that runs the same graphs through the same C API with the
 threads (driver.py); table.py says what a graph looks like and cases_*.py which ops and shapes there
 are. The sides take turns in short rounds, so that whatever else the machine does hits both; a time
 is the best of its rounds, a ratio is theirs divided by ours (above 1: ours is faster). A case below
-its bar gets more rounds, on both sides, before it counts. The bar is 1.5 for small shapes, where
+its bar, or just above it, gets six times as many rounds, on both sides, before it counts: however
+they go. The bar is 1.5 for small shapes, where
 overhead rules, and 1 for the others.
 """
 
@@ -39,6 +40,7 @@ tf.compat.v1.disable_eager_execution()
 
 HERE = pathlib.Path(__file__).resolve().parent
 BARS = {table.SMALL: 1.5, table.LARGE: 1.0}
+CLOSE = 1.05  # times the bar
 SLICE_SECONDS = 0.004  # of one side's turn
 LEAST_STEPS, MOST_STEPS = 2, 20
 
@@ -133,10 +135,10 @@ def measure(case, pairs, options):
         for _ in range(options.rounds):
             for one in results:
                 one.round()
-        for _ in range(3 * options.rounds):
-            for one in results:
-                if one.ratio < one.bar:
-                    one.round()
+        close = [one for one in results if one.ratio < one.bar * CLOSE]
+        for _ in range(6 * options.rounds):
+            for one in close:
+                one.round()
     finally:
         for side in sides:
             if side.process.poll() is None:
