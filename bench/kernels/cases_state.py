@@ -13,17 +13,22 @@ def stateful(op, sizes, build, covers=(), repeats=None):
 
 
 # ---- Variables ----
-def variable_op(op, make):
+PASSES_ON = {"large": 50}  # copies of what takes no longer for a large value than for a small one
+
+
+def variable_op(op, make, repeats=None):
     def build(n):
         return make(handle_of(F(n)) if "Variable" in op else reference_of(F(n)), given(F(n)))
-    stateful(op, {"small": N, "large": M}, build)
+    stateful(op, {"small": N, "large": M}, build, repeats=repeats)
 
 
 for name in ("Assign", "AssignAdd", "AssignSub"):
     variable_op(name, lambda ref, value, op=name: lambda: getattr(R, op)(ref=ref, value=value))
 for name in ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"):
-    variable_op(name, lambda ref, value, op=name: lambda: getattr(R, op)(resource=ref, value=value))
-variable_op("ReadVariableOp", lambda ref, value: lambda: R.ReadVariableOp(resource=ref, dtype=tf.float32))
+    variable_op(name, lambda ref, value, op=name: lambda: getattr(R, op)(resource=ref, value=value),
+                PASSES_ON if name == "AssignVariableOp" else None)
+variable_op("ReadVariableOp", lambda ref, value: lambda: R.ReadVariableOp(resource=ref, dtype=tf.float32),
+            PASSES_ON)
 stateful("VariableShape", {"small": N}, lambda n: (
     lambda ref: lambda: R.VariableShape(input=ref))(handle_of(F(n))))
 stateful("VarIsInitializedOp", {"small": N}, lambda n: (

@@ -78,9 +78,17 @@ static const dp_resource_ops temporary_ops = {"N10tensorflow19TemporaryVariableO
 
 typedef struct temporary_state {
   char *name;
+  char *outer_name; /* of the resource outside of loops */
   dp_dtype dtype;
   dp_partial_shape shape;
 } temporary_state;
+
+static char *temporary_name(const char *name, uint64_t frame, int64_t iteration) {
+  dp_text text = {0};
+  dp_text_printf(&text, "%s/frame:%llu/iter:%lld", name, (unsigned long long)frame,
+                 (long long)iteration);
+  return dp_text_take(&text);
+}
 
 static dp_status *temporary_create(const dp_kernel_setup *setup, void *memory) {
   temporary_state *state = memory;
@@ -93,6 +101,7 @@ static dp_status *temporary_create(const dp_kernel_setup *setup, void *memory) {
     state->name = dp_strdup(setup->node->name);
   else
     return DP_INVALID("Missing var_name attribute");
+  state->outer_name = temporary_name(state->name, 0, 0);
   if (!makes)
     return NULL;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "dtype", &state->dtype));
@@ -101,13 +110,18 @@ static dp_status *temporary_create(const dp_kernel_setup *setup, void *memory) {
 
 static void temporary_destroy(void *memory) {
   dp_free(((temporary_state *)memory)->name);
+  dp_free(((temporary_state *)memory)->outer_name);
 }
 
-static char *temporary_name(const dp_op_context *context, const temporary_state *state) {
-  dp_text text = {0};
-  dp_text_printf(&text, "%s/frame:%llu/iter:%lld", state->name,
-                 (unsigned long long)context->frame_id, (long long)context->iteration);
-  return dp_text_take(&text);
+/* The resource's name in this run: the state's own, or one to be freed. */
+static char *name_now(const dp_op_context *context, const temporary_state *state) {
+  bool is_outside = context->frame_id == 0 && context->iteration == 0;
+  return is_outside ? state->outer_name
+                    : temporary_name(state->name, context->frame_id, context->iteration);
+}
+static void free_name(const temporary_state *state, char *name) {
+  if (name != state->outer_name)
+    dp_free(name);
 }
 
 static dp_status *temporary_compute(dp_op_context *context, void *memory) {
@@ -118,11 +132,11 @@ static dp_status *temporary_compute(dp_op_context *context, void *memory) {
   dp_variable *variable =
       dp_variable_create(&temporary_ops, state->name, state->dtype, &state->shape);
   dp_variable_assign(variable, &value);
-  char *name = temporary_name(context, state);
+  char *name = name_now(context, state);
   dp_resource_retain(variable);
   dp_status *status = dp_resources_add(context->device->resources, context->step->container, name,
                                        &variable->resource);
-  dp_free(name);
+  free_name(state, name);
   if (status)
     dp_resource_release(variable);
   else
@@ -133,10 +147,10 @@ static dp_status *temporary_compute(dp_op_context *context, void *memory) {
 static dp_status *destroy_temporary_compute(dp_op_context *context, void *memory) {
   temporary_state *state = memory;
   DP_RETURN_IF_ERROR(dp_variable_read(dp_op_reference(context, 0), &context->outputs[0].tensor));
-  char *name = temporary_name(context, state);
+  char *name = name_now(context, state);
   dp_status *status = dp_resources_remove(context->device->resources, context->step->container,
                                           name, temporary_ops.type_name);
-  dp_free(name);
+  free_name(state, name);
   return status;
 }
 

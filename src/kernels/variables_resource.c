@@ -219,18 +219,23 @@ static dp_status *make_variable(void *arg, dp_resource **resource_out) {
   return NULL;
 }
 
+/* Whether the resource manager of this device answers for the handle. */
+static bool is_managed_here(const dp_op_context *context, const dp_resource_handle *handle) {
+  return handle && !handle->object && strcmp(handle->device, context->device->name) == 0;
+}
+
 static dp_status *find_or_make(dp_op_context *context, dp_dtype dtype, dp_variable **variable_out) {
-  dp_resource *resource;
-  dp_status *status = dp_op_resource(context, 0, &dp_variable_ops, &resource);
-  if (dp_status_code(status) == DP_NOT_FOUND) {
-    dp_status_release(status);
-    const dp_resource_handle *handle = dp_tensor_handles(dp_op_input(context, 0))[0];
+  const dp_tensor *input = dp_op_input(context, 0);
+  dp_resource_handle *handle =
+      input->dtype == DP_RESOURCE && input->shape.elements ? dp_tensor_handles(input)[0] : NULL;
+  dp_resource *resource = NULL;
+  if (is_managed_here(context, handle)) {
     fresh_variable fresh = {handle, dtype};
-    status =
-        dp_resources_find_or_create(context->device->resources, handle->container, handle->name,
-                                    &dp_variable_ops, make_variable, &fresh, &resource);
+    DP_RETURN_IF_ERROR(dp_resources_find_or_create_by_handle(
+        context->device->resources, handle, &dp_variable_ops, make_variable, &fresh, &resource));
+  } else {
+    DP_RETURN_IF_ERROR(dp_op_resource(context, 0, &dp_variable_ops, &resource));
   }
-  DP_RETURN_IF_ERROR(status);
   *variable_out = (dp_variable *)resource;
   return NULL;
 }

@@ -112,11 +112,15 @@ dp_status *dp_op_resource(dp_op_context *context, int32_t slot, const dp_resourc
     *resource_out = dp_resource_retain(resource);
     return NULL;
   }
+  dp_resource *known = dp_resources_recall(context->device->resources, handle, type);
+  if (known) {
+    *resource_out = known;
+    return NULL;
+  }
   if (strcmp(handle->device, context->device->name) != 0)
     return DP_INVALID("Trying to access resource %s located in device %s from device %s",
                       handle->name, handle->device, context->device->name);
-  return dp_resources_find(context->device->resources, handle->container, handle->name, type,
-                           resource_out);
+  return dp_resources_find_by_handle(context->device->resources, handle, type, resource_out);
 }
 
 static dp_status *missing_variable(dp_op_context *context, int32_t slot, const char *why) {

@@ -3,10 +3,16 @@
  * Look-ups take a shared lock; only adding and removing take it alone. A resource that leaves a
  * container is released outside the lock, because its end may do anything (a queue wakes those who
  * wait in it). Creation goes through a second, recursive lock, so that create() is called once a
- * key while readers go on. */
+ * key while readers go on.
+ *
+ * A handle remembers what was found by it. The note holds as long as nothing has left the manager
+ * it was made in: each removal gives the manager a new state, a number that no other manager of the
+ * process has had. Notes are written and read with the lock shared, so the state does not change
+ * meanwhile, and all who write to one handle write the same. */
 #include "runtime/resource.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include "base/checksum.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -17,7 +23,13 @@ struct dp_resources {
   pthread_rwlock_t lock;
   pthread_mutex_t creation;
   dp_map *containers; /* name -> dp_map of resources */
+  uint64_t state;     /* another one whenever a resource leaves */
 };
+
+static uint64_t new_state(void) {
+  static _Atomic uint64_t last;
+  return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
 
 dp_resources *dp_resources_create(const char *default_container) {
   dp_resources *resources = DP_NEW(dp_resources);
@@ -30,6 +42,7 @@ dp_resources *dp_resources_create(const char *default_container) {
   pthread_mutex_init(&resources->creation, &recursive);
   pthread_mutexattr_destroy(&recursive);
   resources->containers = dp_map_create();
+  resources->state = new_state();
   return resources;
 }
 
@@ -113,9 +126,9 @@ dp_status *dp_resources_add(dp_resources *resources, const char *container, cons
   return status;
 }
 
-/* Retained, or NULL. */
+/* Retained, or NULL. `handle` (may be NULL) is the one that the names are from. */
 static dp_resource *find_retained(dp_resources *resources, const char *container, const char *name,
-                                  const char *type_name) {
+                                  const char *type_name, dp_resource_handle *handle) {
   resource_key key;
   key_init(&key, type_name, name);
   pthread_rwlock_rdlock(&resources->lock);
@@ -123,19 +136,48 @@ static dp_resource *find_retained(dp_resources *resources, const char *container
   dp_resource *found = entries ? dp_map_get_n(entries, key.data, key.length) : NULL;
   if (found)
     dp_resource_retain(found);
+  if (found && handle) {
+    atomic_store_explicit(&handle->found, found, memory_order_relaxed);
+    atomic_store_explicit(&handle->found_state, resources->state, memory_order_release);
+  }
   pthread_rwlock_unlock(&resources->lock);
   key_deinit(&key);
   return found;
 }
 
-dp_status *dp_resources_find(dp_resources *resources, const char *container, const char *name,
-                             const dp_resource_ops *type, dp_resource **resource_out) {
+static dp_status *find(dp_resources *resources, const char *container, const char *name,
+                       dp_resource_handle *handle, const dp_resource_ops *type,
+                       dp_resource **resource_out) {
   container = container_name(resources, container);
-  dp_resource *found = find_retained(resources, container, name, type->type_name);
+  dp_resource *found = find_retained(resources, container, name, type->type_name, handle);
   if (!found)
     return does_not_exist(container, name, type->type_name);
   *resource_out = found;
   return NULL;
+}
+
+dp_status *dp_resources_find(dp_resources *resources, const char *container, const char *name,
+                             const dp_resource_ops *type, dp_resource **resource_out) {
+  return find(resources, container, name, NULL, type, resource_out);
+}
+
+dp_resource *dp_resources_recall(dp_resources *resources, const dp_resource_handle *handle,
+                                 const dp_resource_ops *type) {
+  pthread_rwlock_rdlock(&resources->lock);
+  dp_resource *found = NULL;
+  if (atomic_load_explicit(&handle->found_state, memory_order_acquire) == resources->state)
+    found = atomic_load_explicit(&handle->found, memory_order_relaxed);
+  if (found && found->ops == type)
+    dp_resource_retain(found);
+  else
+    found = NULL;
+  pthread_rwlock_unlock(&resources->lock);
+  return found;
+}
+
+dp_status *dp_resources_find_by_handle(dp_resources *resources, dp_resource_handle *handle,
+                                       const dp_resource_ops *type, dp_resource **resource_out) {
+  return find(resources, handle->container, handle->name, handle, type, resource_out);
 }
 
 static dp_status *create_and_add(dp_resources *resources, const char *container, const char *name,
@@ -153,16 +195,16 @@ static dp_status *create_and_add(dp_resources *resources, const char *container,
   return NULL;
 }
 
-dp_status *dp_resources_find_or_create(dp_resources *resources, const char *container,
-                                       const char *name, const dp_resource_ops *type,
-                                       dp_resource_create_fn create, void *arg,
-                                       dp_resource **resource_out) {
+static dp_status *find_or_create(dp_resources *resources, const char *container, const char *name,
+                                 dp_resource_handle *handle, const dp_resource_ops *type,
+                                 dp_resource_create_fn create, void *arg,
+                                 dp_resource **resource_out) {
   container = container_name(resources, container);
-  dp_resource *found = find_retained(resources, container, name, type->type_name);
+  dp_resource *found = find_retained(resources, container, name, type->type_name, handle);
   dp_status *status = NULL;
   if (!found) {
     pthread_mutex_lock(&resources->creation);
-    found = find_retained(resources, container, name, type->type_name);
+    found = find_retained(resources, container, name, type->type_name, handle);
     if (!found)
       status = create_and_add(resources, container, name, create, arg, &found);
     pthread_mutex_unlock(&resources->creation);
@@ -170,6 +212,25 @@ dp_status *dp_resources_find_or_create(dp_resources *resources, const char *cont
   if (!status)
     *resource_out = found;
   return status;
+}
+
+dp_status *dp_resources_find_or_create(dp_resources *resources, const char *container,
+                                       const char *name, const dp_resource_ops *type,
+                                       dp_resource_create_fn create, void *arg,
+                                       dp_resource **resource_out) {
+  return find_or_create(resources, container, name, NULL, type, create, arg, resource_out);
+}
+
+dp_status *dp_resources_find_or_create_by_handle(dp_resources *resources,
+                                                 dp_resource_handle *handle,
+                                                 const dp_resource_ops *type,
+                                                 dp_resource_create_fn create, void *arg,
+                                                 dp_resource **resource_out) {
+  *resource_out = dp_resources_recall(resources, handle, type);
+  if (*resource_out)
+    return NULL;
+  return find_or_create(resources, handle->container, handle->name, handle, type, create, arg,
+                        resource_out);
 }
 
 /* ---- Removing ---- */
@@ -182,6 +243,7 @@ dp_status *dp_resources_remove(dp_resources *resources, const char *container, c
   pthread_rwlock_wrlock(&resources->lock);
   dp_map *entries = dp_map_get(resources->containers, container);
   dp_resource *removed = entries ? dp_map_remove_n(entries, key.data, key.length) : NULL;
+  resources->state = new_state();
   pthread_rwlock_unlock(&resources->lock);
   key_deinit(&key);
   if (!removed)
@@ -204,6 +266,7 @@ void dp_resources_clear_container(dp_resources *resources, const char *container
   container = container_name(resources, container);
   pthread_rwlock_wrlock(&resources->lock);
   dp_map *entries = dp_map_remove(resources->containers, container);
+  resources->state = new_state();
   pthread_rwlock_unlock(&resources->lock);
   release_entries(entries);
 }
@@ -213,6 +276,7 @@ void dp_resources_clear(dp_resources *resources) {
   pthread_rwlock_wrlock(&resources->lock);
   dp_map *old = resources->containers;
   resources->containers = fresh;
+  resources->state = new_state();
   pthread_rwlock_unlock(&resources->lock);
   const char *key;
   void *value;

@@ -56,6 +56,14 @@ DP_MUST_USE dp_status *dp_resources_add(dp_resources *resources, const char *con
 DP_MUST_USE dp_status *dp_resources_find(dp_resources *resources, const char *container,
                                          const char *name, const dp_resource_ops *type,
                                          dp_resource **resource_out);
+/* What was found by the handle before, if that still holds and has the type; retained, or NULL. */
+dp_resource *dp_resources_recall(dp_resources *resources, const dp_resource_handle *handle,
+                                 const dp_resource_ops *type);
+/* As find, by the handle's container and name; notes the resource in the handle. */
+DP_MUST_USE dp_status *dp_resources_find_by_handle(dp_resources *resources,
+                                                   dp_resource_handle *handle,
+                                                   const dp_resource_ops *type,
+                                                   dp_resource **resource_out);
 /* Finds, or makes by create(arg) and adds; create is called at most once, under no lock of the
  * container's readers but exclusively for this key. */
 typedef dp_status *(*dp_resource_create_fn)(void *arg, dp_resource **resource_out);
@@ -63,6 +71,12 @@ DP_MUST_USE dp_status *dp_resources_find_or_create(dp_resources *resources, cons
                                                    const char *name, const dp_resource_ops *type,
                                                    dp_resource_create_fn create, void *arg,
                                                    dp_resource **resource_out);
+/* The same with the handle's names; recalls and notes. */
+DP_MUST_USE dp_status *dp_resources_find_or_create_by_handle(dp_resources *resources,
+                                                             dp_resource_handle *handle,
+                                                             const dp_resource_ops *type,
+                                                             dp_resource_create_fn create,
+                                                             void *arg, dp_resource **resource_out);
 DP_MUST_USE dp_status *dp_resources_remove(dp_resources *resources, const char *container,
                                            const char *name, const char *type_name);
 void dp_resources_clear_container(dp_resources *resources, const char *container);

@@ -183,6 +183,10 @@ struct dp_resource_handle {
   /* A handle that owns its resource directly (anonymous resources); else NULL. */
   void *object;
   void (*object_release)(void *object);
+  /* The resource manager's note of what it found by this handle, and in which of its states; what
+   * the handle means does not depend on it. */
+  _Atomic(void *) found;
+  _Atomic uint64_t found_state;
 };
 dp_resource_handle *dp_resource_handle_create(const char *device, const char *container,
                                               const char *name, uint64_t type_hash,

@@ -214,6 +214,34 @@ static void resources_can_be_listed(void **state) {
   dp_resources_release(resources);
 }
 
+static void handles_forget_what_has_left(void **state) {
+  dp_resources *here = dp_resources_create("localhost"), *there = dp_resources_create("localhost");
+  dp_resource_handle *handle = dp_resource_make_handle("cpu", "", "v", &dp_variable_ops);
+  dp_resource *found = NULL, *first = &make_filled(1)->resource,
+              *second = &make_filled(2)->resource;
+  assert_null(dp_resources_recall(here, handle, &dp_variable_ops));
+  assert_null(dp_resources_add(here, "", "v", first));
+  assert_null(dp_resources_find_by_handle(here, handle, &dp_variable_ops, &found));
+  dp_resource_release(found);
+  found = dp_resources_recall(here, handle, &dp_variable_ops);
+  assert_ptr_equal(found, first);
+  dp_resource_release(found);
+  assert_null(dp_resources_recall(here, handle, &dp_legacy_variable_ops));
+  assert_null(dp_resources_recall(there, handle, &dp_variable_ops));
+
+  assert_null(dp_resources_remove(here, "", "v", dp_variable_ops.type_name));
+  assert_null(dp_resources_recall(here, handle, &dp_variable_ops));
+  assert_null(dp_resources_add(here, "", "v", second));
+  assert_null(dp_resources_find_by_handle(here, handle, &dp_variable_ops, &found));
+  assert_ptr_equal(found, second);
+  dp_resource_release(found);
+  dp_resources_clear(here);
+  assert_null(dp_resources_recall(here, handle, &dp_variable_ops));
+  dp_resource_handle_release(handle);
+  dp_resources_release(here);
+  dp_resources_release(there);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unset_variables_say_their_name),
@@ -226,6 +254,7 @@ int main(void) {
       cmocka_unit_test(resources_are_found_by_container_type_and_name),
       cmocka_unit_test(clearing_a_container_spares_the_others),
       cmocka_unit_test(resources_can_be_listed),
+      cmocka_unit_test(handles_forget_what_has_left),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
