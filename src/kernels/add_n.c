@@ -1,5 +1,5 @@
-/* Sums of many tensors (AddN, AccumulateNV2) and ClipByValue: several loops of two inputs run over
- * pieces that stay in the cache. */
+/* Sums of many tensors (AddN, AccumulateNV2): the loop of two inputs runs over pieces that stay in
+ * the cache. */
 #include "kernels/families_internal.h"
 
 #include "kernels/loops_binary_internal.h"
@@ -99,107 +99,6 @@ static dp_status *add_compute(dp_op_context *context, void *memory) {
   return NULL;
 }
 
-/* ---- ClipByValue ---- */
-typedef struct clip_state {
-  dp_binary_fn maximum, minimum;
-  dp_dtype dtype;
-} clip_state;
-
-static dp_status *clip_create(const dp_kernel_setup *setup, void *memory) {
-  clip_state *state = memory;
-  DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
-  dp_dtype type = dp_kernel_is_short_float(state->dtype) ? DP_FLOAT : state->dtype;
-  state->maximum = dp_binary_table()->fn[DP_BINARY_maximum][type];
-  state->minimum = dp_binary_table()->fn[DP_BINARY_minimum][type];
-  return NULL;
-}
-
-typedef struct clip_work {
-  const clip_state *state;
-  const char *x, *low, *high;
-  char *to;
-  int64_t low_stride, high_stride; /* 0 for scalars */
-} clip_work;
-
-static void clip_direct(void *arg, int64_t begin, int64_t end) {
-  const clip_work *work = arg;
-  size_t size = dp_dtype_size(work->state->dtype);
-  /* The result may be the memory of the high bound: the middle has a place of its own. */
-  double space[DP_KERNEL_BLOCK];
-  for (int64_t i = begin; i < end; i += DP_KERNEL_BLOCK) {
-    int64_t count = end - i < DP_KERNEL_BLOCK ? end - i : DP_KERNEL_BLOCK;
-    dp_binary_span low = {count, 1, 1, work->low_stride, 0, 0};
-    dp_binary_span high = {count, 1, 1, work->high_stride, 0, 0};
-    work->state->minimum(work->x + i * size, work->high + i * work->high_stride * size, space,
-                         &high);
-    work->state->maximum(space, work->low + i * work->low_stride * size, work->to + i * size, &low);
-  }
-}
-
-static void clip_widened(void *arg, int64_t begin, int64_t end) {
-  const clip_work *work = arg;
-  dp_dtype dtype = work->state->dtype;
-  float x[DP_KERNEL_BLOCK], low[DP_KERNEL_BLOCK], high[DP_KERNEL_BLOCK];
-  for (int64_t i = begin; i < end; i += DP_KERNEL_BLOCK) {
-    int64_t count = end - i < DP_KERNEL_BLOCK ? end - i : DP_KERNEL_BLOCK;
-    dp_kernel_widen(dtype, (const uint16_t *)work->x + i, x, count);
-    dp_kernel_widen(dtype, (const uint16_t *)work->low + i * work->low_stride, low,
-                    work->low_stride ? count : 1);
-    dp_kernel_widen(dtype, (const uint16_t *)work->high + i * work->high_stride, high,
-                    work->high_stride ? count : 1);
-    work->state->minimum(x, high, x, &(dp_binary_span){count, 1, 1, work->high_stride, 0, 0});
-    work->state->maximum(x, low, x, &(dp_binary_span){count, 1, 1, work->low_stride, 0, 0});
-    dp_kernel_narrow(dtype, x, (uint16_t *)work->to + i, count);
-  }
-}
-
-/* Complex numbers: real and imaginary parts each between those of the bounds. */
-#define CLIP_PARTS(type)                                                                           \
-  static void clip_##type##_parts(void *arg, int64_t begin, int64_t end) {                         \
-    const clip_work *work = arg;                                                                   \
-    const type *x = (const type *)work->x, *low = (const type *)work->low;                         \
-    const type *high = (const type *)work->high;                                                   \
-    type *to = (type *)work->to;                                                                   \
-    for (int64_t i = 2 * begin; i < 2 * end; ++i) {                                                \
-      type least = low[work->low_stride ? i : i % 2], most = high[work->high_stride ? i : i % 2];  \
-      type middle = x[i] < most ? x[i] : most;                                                     \
-      to[i] = middle > least ? middle : least;                                                     \
-    }                                                                                              \
-  }
-CLIP_PARTS(float)
-CLIP_PARTS(double)
-
-static dp_range_fn clip_body(dp_dtype dtype) {
-  if (dtype == DP_COMPLEX64)
-    return clip_float_parts;
-  if (dtype == DP_COMPLEX128)
-    return clip_double_parts;
-  return dp_kernel_is_short_float(dtype) ? clip_widened : clip_direct;
-}
-
-static dp_status *clip_compute(dp_op_context *context, void *memory) {
-  const clip_state *state = memory;
-  const dp_tensor *x = dp_op_input(context, 0);
-  const dp_tensor *low = dp_op_input(context, 1), *high = dp_op_input(context, 2);
-  for (int32_t i = 1; i < 3; ++i) {
-    const dp_tensor *bound = dp_op_input(context, i);
-    if (bound->shape.rank != 0 && !dp_shape_equal(&bound->shape, &x->shape))
-      return DP_INVALID("clip_value_min and clip_value_max must be either of the same shape as "
-                        "input, or a scalar. input shape: %s clip_value_min shape: %s "
-                        "clip_value_max shape: %s",
-                        dp_shape_text(&x->shape), dp_shape_text(&low->shape),
-                        dp_shape_text(&high->shape));
-  }
-  clip_work work = {
-      state, x->data, low->data, high->data, NULL, low->shape.rank > 0, high->shape.rank > 0};
-  dp_shape shape = x->shape;
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
-  work.to = output->data;
-  dp_kernel_for(context, shape.elements, 500, clip_body(state->dtype), &work);
-  return NULL;
-}
-
 static const dp_kernel rows[] = {
     {.op = "AddN",
      .types = {{"T", DP_SET_NUMBERS | DP_SET(VARIANT)}},
@@ -211,10 +110,5 @@ static const dp_kernel rows[] = {
      .state_size = sizeof(add_state),
      .create = add_create,
      .compute = add_compute},
-    {.op = "ClipByValue",
-     .types = {{"T", DP_SET_NUMBERS}},
-     .state_size = sizeof(clip_state),
-     .create = clip_create,
-     .compute = clip_compute},
 };
 DP_KERNEL_FAMILY(add_n, rows);

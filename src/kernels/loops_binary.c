@@ -2,6 +2,7 @@
  * templates, included once a type; the table at the end says which op has which. */
 #include "kernels/loops_binary_internal.h"
 
+#include <string.h>
 #include "kernels/loops_binary.tmpl.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/vector_math_internal.h"
@@ -13,6 +14,54 @@
 #define FAST(name) dp_##name
 #include "kernels/loops_binary_float.tmpl.h"
 BINARY(make_complex, dp_complex64, dp_complex64_of(x, y))
+
+/* Remainders of floats by division in double. While the quotient has at most 28 bits, its product
+ * with the divisor is exact, and so is the difference; nor can the quotient be rounded up to an
+ * integer. Sets `wrong` for all others. */
+static inline float rest_of_float(float x, float y, int32_t *wrong) {
+  float a = dp_abs_float(x), b = dp_abs_float(y);
+  int32_t is_outside = (a < 0x1p28f * b ? 0 : 1) | (b < INFINITY ? 0 : 1);
+  *wrong |= is_outside;
+  /* 0 / 1 for those outside; as masks, since compilers make a branch of choices. */
+  uint32_t kept = (uint32_t)is_outside - 1, one = dp_float_bits(1.0f) & ~kept;
+  double dividend = (double)dp_bits_float(dp_float_bits(x) & kept);
+  double divisor = (double)dp_bits_float((dp_float_bits(y) & kept) | one);
+  double rest = (double)x - (double)(int32_t)(dividend / divisor) * (double)y;
+  return dp_with_sign((float)rest, x);
+}
+#define FLAG int32_t
+FALLIBLE(truncate_mod_inside, float, rest_of_float(x, y, &wrong))
+FALLIBLE(floor_mod_inside, float, floor_rest_of_float(rest_of_float(x, y, &wrong), y))
+#undef FLAG
+
+/* By blocks: the result of a block may stand in the memory of an operand, so it is kept aside until
+ * it is known that the short way was right for all of it. */
+static bool run_in_blocks(dp_binary_fn inside, dp_binary_fn any, const float *a, const float *b,
+                          float *to, const dp_binary_span *span) {
+  float block[256];
+  const int64_t size = sizeof block / sizeof block[0];
+  for (int64_t row = 0; row < span->outer; ++row) {
+    for (int64_t i = 0; i < span->inner; i += size) {
+      int64_t count = span->inner - i < size ? span->inner - i : size;
+      dp_binary_span part = {count, 1, span->a_inner, span->b_inner, 0, 0};
+      const float *x = a + i * span->a_inner, *y = b + i * span->b_inner;
+      if (inside(x, y, block, &part))
+        memcpy(to + i, block, (size_t)count * sizeof *to);
+      else
+        any(x, y, to + i, &part);
+    }
+    a += span->a_outer;
+    b += span->b_outer;
+    to += span->inner;
+  }
+  return true;
+}
+static bool truncate_mod_float(const void *a, const void *b, void *to, const dp_binary_span *span) {
+  return run_in_blocks(truncate_mod_inside_float, truncate_mod_any_float, a, b, to, span);
+}
+static bool floor_mod_float(const void *a, const void *b, void *to, const dp_binary_span *span) {
+  return run_in_blocks(floor_mod_inside_float, floor_mod_any_float, a, b, to, span);
+}
 #undef T
 #undef SUFFIX
 #undef CALL
@@ -24,6 +73,8 @@ BINARY(make_complex, dp_complex64, dp_complex64_of(x, y))
 #define FAST(name) name
 #include "kernels/loops_binary_float.tmpl.h"
 BINARY(make_complex, dp_complex128, dp_complex128_of(x, y))
+#define truncate_mod_double truncate_mod_any_double
+#define floor_mod_double floor_mod_any_double
 #undef T
 #undef SUFFIX
 #undef CALL
@@ -58,16 +109,19 @@ BINARY(make_complex, dp_complex128, dp_complex128_of(x, y))
 #define T int8_t
 #define U uint8_t
 #define SUFFIX int8
+#define REAL float
 #define IS_SIGNED
 #include "kernels/loops_binary_int.tmpl.h"
 #define T int16_t
 #define U uint16_t
 #define SUFFIX int16
+#define REAL float
 #define IS_SIGNED
 #include "kernels/loops_binary_int.tmpl.h"
 #define T int32_t
 #define U uint32_t
 #define SUFFIX int32
+#define REAL double
 #define IS_SIGNED
 #include "kernels/loops_binary_int.tmpl.h"
 #define T int64_t
@@ -78,10 +132,12 @@ BINARY(make_complex, dp_complex128, dp_complex128_of(x, y))
 #define T uint8_t
 #define U uint8_t
 #define SUFFIX uint8
+#define REAL float
 #include "kernels/loops_binary_int.tmpl.h"
 #define T uint16_t
 #define U uint16_t
 #define SUFFIX uint16
+#define REAL float
 #include "kernels/loops_binary_int.tmpl.h"
 #define T uint32_t
 #define U uint32_t

@@ -1,9 +1,8 @@
 /* Loops with two inputs over a real floating type. The includer defines T, SUFFIX, CALL(name) for
  * libm's functions and FAST(name) for vectorized ones. */
 
-/* Rounds towards minus infinity; the sign of a remainder is the divisor's. */
-static inline T DP_PASTE(floor_mod_of, SUFFIX)(T x, T y) {
-  T rest = CALL(fmod)(x, y);
+/* The remainder of a quotient that was cut becomes that of its floor: its sign is the divisor's. */
+static inline T DP_PASTE(floor_rest_of, SUFFIX)(T rest, T y) {
   return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
 }
 
@@ -18,13 +17,13 @@ BINARY(floor_div, T, CALL(floor)(x / y))
 BINARY(xdivy, T, x == 0 ? 0 : x / y)
 BINARY(xlogy, T, x == 0 ? 0 : x * FAST(log)(y))
 BINARY(xlog1py, T, x == 0 ? 0 : x * FAST(log1p)(y))
-FALLIBLE(truncate_mod, T, CALL(fmod)(x, y))
-FALLIBLE(floor_mod, T, DP_PASTE(floor_mod_of, SUFFIX)(x, y))
+BINARY(truncate_mod_any, T, CALL(fmod)(x, y))
+BINARY(floor_mod_any, T, DP_PASTE(floor_rest_of, SUFFIX)(CALL(fmod)(x, y), y))
 BINARY(maximum, T, x < y || y != y ? y : x)
 BINARY(minimum, T, y < x || y != y ? y : x)
 BINARY(squared_difference, T, (x - y) * (x - y))
 BINARY(atan2, T, FAST(atan2)(x, y))
-FALLIBLE(next_after, T, CALL(nextafter)(x, y))
+BINARY(next_after, T, CALL(nextafter)(x, y))
 BINARY(equal, uint8_t, x == y)
 BINARY(not_equal, uint8_t, x != y)
 BINARY(less, uint8_t, x < y)
@@ -36,7 +35,7 @@ BINARY(rsqrt_grad, T, y == 0 ? 0 : ((T)-0.5 * (x * x)) * (x * y))
 BINARY(tanh_grad, T, y *(1 - x * x))
 BINARY(sigmoid_grad, T, y *(x *(1 - x)))
 
-FALLIBLE(pow_any, T, CALL(pow)(x, y))
+BINARY(pow_any, T, CALL(pow)(x, y))
 
 /* The exponent 2 is by far the most frequent. */
 static bool DP_PASTE(pow, SUFFIX)(const void *a, const void *b, void *to,

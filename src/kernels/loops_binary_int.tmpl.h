@@ -1,51 +1,60 @@
 /* Loops with two inputs over an integer type. The includer defines T, U (its unsigned form, in
- * which overflow wraps) and SUFFIX, and IS_SIGNED for signed ones. */
+ * which overflow wraps) and SUFFIX, IS_SIGNED for signed ones, and REAL where there is a floating
+ * type that holds T and whose quotients, rounded, are never rounded up to the next integer: vectors
+ * have no division of integers. */
+
+#ifdef REAL
+#define DIVIDE(x, y) ((T)((REAL)(x) / (REAL)(y)))
+#else
+#define DIVIDE(x, y) ((T)((x) / (y)))
+#endif
+#define FLAG U
 
 #ifdef IS_SIGNED
 /* The smallest number divided by -1 wraps instead of trapping. */
 static inline T DP_PASTE(quotient_of, SUFFIX)(T x, T y) {
-  return y == -1 ? (T)((U)0 - (U)x) : (T)(x / y);
+  T quotient = DIVIDE(x, y == -1 ? 1 : y);
+  return y == -1 ? (T)((U)0 - (U)x) : quotient;
 }
-static inline T DP_PASTE(rest_of, SUFFIX)(T x, T y) {
-  return y == -1 ? 0 : (T)(x % y);
-}
-static inline T DP_PASTE(floor_quotient_of, SUFFIX)(T x, T y) {
-  T quotient = DP_PASTE(quotient_of, SUFFIX)(x, y), rest = DP_PASTE(rest_of, SUFFIX)(x, y);
-  return (T)(quotient - (rest != 0 && (rest < 0) != (y < 0)));
-}
-static inline T DP_PASTE(floor_rest_of, SUFFIX)(T x, T y) {
-  T rest = DP_PASTE(rest_of, SUFFIX)(x, y);
-  return (T)(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
+/* Whether a quotient that was cut lies above its floor: a rest has the divisor's sign then. */
+static inline bool DP_PASTE(is_above, SUFFIX)(T rest, T y) {
+  return rest != 0 && (rest < 0) != (y < 0);
 }
 #else
 static inline T DP_PASTE(quotient_of, SUFFIX)(T x, T y) {
-  return (T)(x / y);
+  return DIVIDE(x, y);
 }
-static inline T DP_PASTE(rest_of, SUFFIX)(T x, T y) {
-  return (T)(x % y);
-}
-static inline T DP_PASTE(floor_quotient_of, SUFFIX)(T x, T y) {
-  return (T)(x / y);
-}
-static inline T DP_PASTE(floor_rest_of, SUFFIX)(T x, T y) {
-  return (T)(x % y);
+static inline bool DP_PASTE(is_above, SUFFIX)(T rest, T y) {
+  return (void)rest, (void)y, false;
 }
 #endif
+static inline T DP_PASTE(rest_after, SUFFIX)(T x, T y, T quotient) {
+  return (T)((U)x - 1u * (U)quotient * (U)y);
+}
+static inline T DP_PASTE(rest_of, SUFFIX)(T x, T y) {
+  return DP_PASTE(rest_after, SUFFIX)(x, y, DP_PASTE(quotient_of, SUFFIX)(x, y));
+}
+static inline T DP_PASTE(floor_quotient_of, SUFFIX)(T x, T y) {
+  T quotient = DP_PASTE(quotient_of, SUFFIX)(x, y);
+  T rest = DP_PASTE(rest_after, SUFFIX)(x, y, quotient);
+  return (T)(quotient - DP_PASTE(is_above, SUFFIX)(rest, y));
+}
+static inline T DP_PASTE(floor_rest_of, SUFFIX)(T x, T y) {
+  T rest = DP_PASTE(rest_of, SUFFIX)(x, y);
+  return (T)(DP_PASTE(is_above, SUFFIX)(rest, y) ? rest + y : rest);
+}
 
 #define DIVISION(name, function)                                                                   \
-  static inline T DP_PASTE(DP_PASTE(checked, function), SUFFIX)(T x, T y, bool *fine) {            \
-    if (__builtin_expect(y == 0, 0)) {                                                             \
-      *fine = false;                                                                               \
-      return 0;                                                                                    \
-    }                                                                                              \
-    return DP_PASTE(function, SUFFIX)(x, y);                                                       \
+  static inline T DP_PASTE(DP_PASTE(checked, function), SUFFIX)(T x, T y, FLAG * wrong) {          \
+    *wrong |= y == 0;                                                                              \
+    return DP_PASTE(function, SUFFIX)(x, y == 0 ? 1 : y);                                          \
   }                                                                                                \
-  FALLIBLE(name, T, DP_PASTE(DP_PASTE(checked, function), SUFFIX)(x, y, &fine))
+  FALLIBLE(name, T, DP_PASTE(DP_PASTE(checked, function), SUFFIX)(x, y, &wrong))
 
-static inline T DP_PASTE(power_of, SUFFIX)(T x, T y, bool *fine) {
+static inline T DP_PASTE(power_of, SUFFIX)(T x, T y, FLAG *wrong) {
 #ifdef IS_SIGNED
   if (y < 0) {
-    *fine = false;
+    *wrong = 1;
     return 0;
   }
 #endif
@@ -69,7 +78,7 @@ DIVISION(div, quotient_of)
 DIVISION(floor_div, floor_quotient_of)
 DIVISION(truncate_mod, rest_of)
 DIVISION(floor_mod, floor_rest_of)
-FALLIBLE(pow, T, DP_PASTE(power_of, SUFFIX)(x, y, &fine))
+FALLIBLE(pow, T, DP_PASTE(power_of, SUFFIX)(x, y, &wrong))
 BINARY(maximum, T, x < y ? y : x)
 BINARY(minimum, T, y < x ? y : x)
 BINARY(less, uint8_t, x < y)
@@ -90,6 +99,9 @@ BINARY(bitwise_xor, T, x ^ y)
 #endif
 
 #undef DIVISION
+#undef DIVIDE
+#undef FLAG
+#undef REAL
 #undef T
 #undef U
 #undef SUFFIX

@@ -26,8 +26,8 @@
   X(xdivy, 700)                                                                                    \
   X(xlogy, 1500)                                                                                   \
   X(xlog1py, 2000)                                                                                 \
-  X(truncate_mod, 8000)                                                                            \
-  X(floor_mod, 8000)                                                                               \
+  X(truncate_mod, 1500)                                                                            \
+  X(floor_mod, 1500)                                                                               \
   X(pow, 8000)                                                                                     \
   X(maximum, 250)                                                                                  \
   X(minimum, 250)                                                                                  \

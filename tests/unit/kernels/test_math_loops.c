@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include "kernels/loops_binary_internal.h"
 #include "kernels/loops_cast_internal.h"
+#include "kernels/loops_clip_internal.h"
 #include "kernels/loops_convert_internal.h"
 #include "kernels/loops_reduce_internal.h"
 #include "kernels/loops_select_internal.h"
@@ -102,6 +103,91 @@ static void test_integer_division(void **state) {
     const int32_t zeros[7] = {1, 1, 1, 0, 1, 1, 1};
     assert_false(loops->fn[DP_BINARY_div][DP_INT32](a, zeros, to, &span));
     assert_false(loops->fn[DP_BINARY_floor_mod][DP_INT32](a, zeros, to, &span));
+  }
+}
+
+/* All quotients of bytes, and random words whose quotients are small, large and near integers. */
+static void test_quotients_and_rests(void **state) {
+  EACH_ISA(isa) {
+    const dp_binary_loops *loops = dp_binary_table_of(isa);
+    for (int divisor = -128; divisor < 128; ++divisor) {
+      int8_t a[256], b = (int8_t)divisor, quotient[256], rest[256];
+      for (int i = 0; i < 256; ++i)
+        a[i] = (int8_t)(i - 128);
+      dp_binary_span span = {256, 1, 1, 0, 0, 0};
+      assert_int_equal(loops->fn[DP_BINARY_div][DP_INT8](a, &b, quotient, &span), divisor != 0);
+      assert_int_equal(loops->fn[DP_BINARY_truncate_mod][DP_INT8](a, &b, rest, &span),
+                       divisor != 0);
+      for (int i = 0; divisor && i < 256; ++i) {
+        assert_int_equal(quotient[i], (int8_t)(a[i] / divisor));
+        assert_int_equal(rest[i], a[i] % divisor);
+      }
+    }
+    for (int turn = 0; turn < 200; ++turn) {
+      int32_t a[67], b[67], quotient[67], rest[67];
+      for (int i = 0; i < 67; ++i) {
+        b[i] = (int32_t)(next_random() >> next_random() % 31) - 1000;
+        b[i] = b[i] == 0 ? 1 : b[i];
+        int64_t product = (int64_t)b[i] * (int32_t)(next_random() >> next_random() % 31);
+        int64_t near = product % (1 << 30) / b[i] * b[i] + (int)(next_random() % 3) - 1;
+        a[i] = (int32_t)(near % INT32_MAX);
+      }
+      dp_binary_span span = {67, 1, 1, 1, 0, 0};
+      assert_true(loops->fn[DP_BINARY_div][DP_INT32](a, b, quotient, &span));
+      assert_true(loops->fn[DP_BINARY_truncate_mod][DP_INT32](a, b, rest, &span));
+      for (int i = 0; i < 67; ++i) {
+        assert_int_equal(quotient[i], a[i] / b[i]);
+        assert_int_equal(rest[i], a[i] % b[i]);
+      }
+    }
+  }
+}
+
+/* Remainders of floats are exact, bit for bit, whatever the size of the quotient. */
+static void test_rests_of_floats(void **state) {
+  EACH_ISA(isa) {
+    for (int turn = 0; turn < 3000; ++turn) {
+      float a[67], b[67], cut[67], floored[67];
+      for (int i = 0; i < 67; ++i) {
+        int most = turn % 40;
+        b[i] = ldexpf(random_float(), turn % 7 == 0 ? -130 : 0);
+        a[i] = b[i] * (float)(int32_t)ldexpf(random_float(), most < 28 ? most : 28);
+        a[i] = i % 2 ? nextafterf(a[i], 0) : a[i];
+      }
+      if (turn % 11 == 0)
+        b[turn % 67] = turn % 2 ? INFINITY : 0;
+      dp_binary_span span = {67, 1, 1, 1, 0, 0};
+      assert_true(dp_binary_table_of(isa)->fn[DP_BINARY_truncate_mod][DP_FLOAT](a, b, cut, &span));
+      assert_true(dp_binary_table_of(isa)->fn[DP_BINARY_floor_mod][DP_FLOAT](a, b, floored, &span));
+      for (int i = 0; i < 67; ++i) {
+        float want = fmodf(a[i], b[i]), floor = model_floor_mod(a[i], b[i]);
+        if (memcmp(&want, &cut[i], 4) != 0 && !(isnan(want) && isnan(cut[i])))
+          fail_msg("%s %a mod %a: %a, wanted %a", dp_isa_name(isa), a[i], b[i], cut[i], want);
+        assert_true(floor == floored[i] || (isnan(floor) && isnan(floored[i])));
+      }
+    }
+  }
+}
+
+static void test_clip(void **state) {
+  static const float specials[] = {-1, 0.5f, 2, INFINITY, -INFINITY, NAN};
+  float x[37], low[37], high[37], to[37];
+  EACH_ISA(isa) {
+    for (int mode = 0; mode < 4; ++mode) {
+      for (int i = 0; i < 37; ++i) {
+        x[i] = specials[next_random() % 6];
+        low[i] = specials[next_random() % 6];
+        high[i] = specials[next_random() % 6];
+      }
+      dp_clip_table_of(isa)->fn[DP_FLOAT](
+          &(dp_clip_span){x, low, high, to, 37, mode & 1, mode & 2});
+      for (int i = 0; i < 37; ++i) {
+        float least = low[mode & 1 ? i : 0], most = high[mode & 2 ? i : 0];
+        float want = isnan(most) || most < x[i] ? most : x[i];
+        want = isnan(least) || want < least ? least : want;
+        assert_true(to[i] == want || (isnan(to[i]) && isnan(want)));
+      }
+    }
   }
 }
 
@@ -321,7 +407,8 @@ int main(void) {
       cmocka_unit_test(test_integer_wrapping), cmocka_unit_test(test_unary),
       cmocka_unit_test(test_reduce),           cmocka_unit_test(test_reduce_nan),
       cmocka_unit_test(test_sum_accuracy),     cmocka_unit_test(test_convert),
-      cmocka_unit_test(test_cast_and_select),
+      cmocka_unit_test(test_cast_and_select),  cmocka_unit_test(test_quotients_and_rests),
+      cmocka_unit_test(test_rests_of_floats),  cmocka_unit_test(test_clip),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

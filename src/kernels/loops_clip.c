@@ -1,0 +1,50 @@
+/* Loops of ClipByValue; compiled once for each instruction set. */
+#include "kernels/loops_clip_internal.h"
+
+#include "kernels/loops_types_internal.h"
+
+#define T float
+#define SUFFIX float
+#define HAS_NAN
+#include "kernels/loops_clip.tmpl.h"
+#define T double
+#define SUFFIX double
+#define HAS_NAN
+#include "kernels/loops_clip.tmpl.h"
+#define T int8_t
+#define SUFFIX int8
+#include "kernels/loops_clip.tmpl.h"
+#define T int16_t
+#define SUFFIX int16
+#include "kernels/loops_clip.tmpl.h"
+#define T int32_t
+#define SUFFIX int32
+#include "kernels/loops_clip.tmpl.h"
+#define T int64_t
+#define SUFFIX int64
+#include "kernels/loops_clip.tmpl.h"
+#define T uint8_t
+#define SUFFIX uint8
+#include "kernels/loops_clip.tmpl.h"
+#define T uint16_t
+#define SUFFIX uint16
+#include "kernels/loops_clip.tmpl.h"
+#define T uint32_t
+#define SUFFIX uint32
+#include "kernels/loops_clip.tmpl.h"
+#define T uint64_t
+#define SUFFIX uint64
+#include "kernels/loops_clip.tmpl.h"
+
+const dp_clip_loops DP_ISA_SYMBOL(dp_clip_table) = {.fn = {
+                                                        [DP_FLOAT] = clip_float,
+                                                        [DP_DOUBLE] = clip_double,
+                                                        [DP_INT8] = clip_int8,
+                                                        [DP_INT16] = clip_int16,
+                                                        [DP_INT32] = clip_int32,
+                                                        [DP_INT64] = clip_int64,
+                                                        [DP_UINT8] = clip_uint8,
+                                                        [DP_UINT16] = clip_uint16,
+                                                        [DP_UINT32] = clip_uint32,
+                                                        [DP_UINT64] = clip_uint64,
+                                                    }};
