@@ -63,9 +63,11 @@ void dp_philox_next(dp_philox *generator, uint32_t result[4]) {
   dp_philox_skip(generator, 1);
 }
 
-static void fill_plainly(dp_philox *generator, uint32_t *words, int64_t groups) {
-  for (int64_t i = 0; i < groups; i++)
-    dp_philox_next(generator, words + i * 4);
+static void fill_plainly(dp_philox *generator, uint32_t spacing, uint32_t *words, int64_t groups) {
+  for (int64_t i = 0; i < groups; i++) {
+    compute(generator, words + i * 4);
+    dp_philox_skip(generator, spacing);
+  }
 }
 
 #if defined(__x86_64__)
@@ -79,10 +81,10 @@ typedef struct quad {
   __m256i c0, c1, c2, c3;
 } quad;
 
-AVX2 quad quad_start(const dp_philox *generator, int offset) {
-  int64_t first = (int64_t)generator->counter[0] + offset;
+AVX2 quad quad_start(const dp_philox *generator, uint32_t spacing, int offset) {
+  int64_t step = spacing, first = (int64_t)generator->counter[0] + offset * step;
   return (quad){
-      _mm256_setr_epi64x(first, first + 1, first + 2, first + 3),
+      _mm256_setr_epi64x(first, first + step, first + 2 * step, first + 3 * step),
       _mm256_set1_epi64x(generator->counter[1]),
       _mm256_set1_epi64x(generator->counter[2]),
       _mm256_set1_epi64x(generator->counter[3]),
@@ -112,8 +114,8 @@ AVX2 void quad_store(quad now, uint32_t *words) {
 
 /* Two quads side by side: enough to hide the multiply's latency, few enough for the registers. */
 __attribute__((target("avx2"))) static void compute_batch(const dp_philox *generator,
-                                                          uint32_t *words) {
-  quad first = quad_start(generator, 0), second = quad_start(generator, LANES);
+                                                          uint32_t spacing, uint32_t *words) {
+  quad first = quad_start(generator, spacing, 0), second = quad_start(generator, spacing, LANES);
   __m256i k0 = _mm256_set1_epi64x(generator->key[0]), k1 = _mm256_set1_epi64x(generator->key[1]);
   for (int round = 0; round < ROUNDS; round++) {
     first = quad_round(first, k0, k1);
@@ -125,30 +127,36 @@ __attribute__((target("avx2"))) static void compute_batch(const dp_philox *gener
   quad_store(second, words + LANES * 4);
 }
 
-static void fill_vectors(dp_philox *generator, uint32_t *words, int64_t groups) {
+static void fill_vectors(dp_philox *generator, uint32_t spacing, uint32_t *words, int64_t groups) {
+  uint64_t step = (uint64_t)BATCH * spacing;
   while (groups >= BATCH) {
     /* Within a batch only the lowest word may change: the rare carry goes the plain way. */
-    if (generator->counter[0] <= UINT32_MAX - BATCH) {
-      compute_batch(generator, words);
-      generator->counter[0] += BATCH;
+    if (generator->counter[0] + step <= UINT32_MAX) {
+      compute_batch(generator, spacing, words);
+      generator->counter[0] += (uint32_t)step;
     } else {
-      fill_plainly(generator, words, BATCH);
+      fill_plainly(generator, spacing, words, BATCH);
     }
     words += BATCH * 4;
     groups -= BATCH;
   }
-  fill_plainly(generator, words, groups);
+  fill_plainly(generator, spacing, words, groups);
 }
 #endif
 
 void dp_philox_fill(dp_philox *generator, uint32_t *words, int64_t groups) {
+  dp_philox_fill_spaced(generator, 1, words, groups);
+}
+
+void dp_philox_fill_spaced(dp_philox *generator, uint32_t spacing, uint32_t *words,
+                           int64_t groups) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) {
-    fill_vectors(generator, words, groups);
+    fill_vectors(generator, spacing, words, groups);
     return;
   }
 #endif
-  fill_plainly(generator, words, groups);
+  fill_plainly(generator, spacing, words, groups);
 }
 
 /* The bits fill the mantissa of a number in [1, 2); taking 1 away is exact. */

@@ -18,6 +18,8 @@ void dp_philox_next(dp_philox *generator, uint32_t result[4]);
 void dp_philox_skip(dp_philox *generator, uint64_t count);
 /* Fills groups*4 words; the fast path for long streams (vectorized where the CPU can). */
 void dp_philox_fill(dp_philox *generator, uint32_t *words, int64_t groups);
+/* The same with the counter growing by `spacing` from group to group. */
+void dp_philox_fill_spaced(dp_philox *generator, uint32_t spacing, uint32_t *words, int64_t groups);
 
 /* Word to number, exactly as TensorFlow's distributions do. */
 float dp_philox_float(uint32_t word);                    /* [0, 1) */

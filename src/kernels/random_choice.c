@@ -1,10 +1,9 @@
 /* Random choices: classes by their logits, permutations, and places of crops. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/families_internal.h"
-#include "kernels/loops_unary_internal.h"
+#include "kernels/loops_cast_internal.h"
+#include "kernels/loops_choice_internal.h"
 #include "kernels/random_internal.h"
 
 static dp_status *choice_create(const dp_kernel_setup *setup, void *memory) {
@@ -21,88 +20,100 @@ typedef struct multinomial_work {
   const dp_tensor *logits;
   dp_tensor *output;
   int64_t classes, samples;
-  dp_unary_fn exponentials; /* of doubles */
 } multinomial_work;
 
 static void read_logits(const dp_tensor *logits, int64_t first, int64_t count, double *to) {
   if (logits->dtype == DP_FLOAT) {
-    const float *from = (const float *)logits->data + first;
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = (double)from[i];
+    dp_cast_table()->fn[DP_FLOAT][DP_DOUBLE]((const float *)logits->data + first, to, count);
     return;
   }
   for (int64_t i = 0; i < count; ++i)
     to[i] = dp_random_parameter(logits, first + i);
 }
 
-static inline double larger_finite(double best, double value) {
-  double finite = value <= DBL_MAX ? value : -DBL_MAX;
-  return finite > best ? finite : best;
-}
-
-/* Four at a time, so that none waits for the one before. */
-static double largest_finite(const double *values, int64_t count) {
-  double a = -DBL_MAX, b = a, c = a, d = a;
-  int64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    a = larger_finite(a, values[i]);
-    b = larger_finite(b, values[i + 1]);
-    c = larger_finite(c, values[i + 2]);
-    d = larger_finite(d, values[i + 3]);
-  }
-  for (; i < count; ++i)
-    a = larger_finite(a, values[i]);
-  return fmax(fmax(a, b), fmax(c, d));
-}
-
-/* Sums of exp(logit - largest) over the finite logits so far; returns the total. */
-static double cumulate(const multinomial_work *work, int64_t row, double *sums) {
-  read_logits(work->logits, row * work->classes, work->classes, sums);
-  double largest = largest_finite(sums, work->classes), total = 0;
-  for (int64_t i = 0; i < work->classes; ++i)
-    sums[i] = fabs(sums[i]) <= DBL_MAX ? sums[i] - largest : -INFINITY;
-  work->exponentials(sums, sums, work->classes);
-  for (int64_t i = 0; i < work->classes; ++i) {
-    total += sums[i];
-    sums[i] = total;
+/* Each becomes the sum up to it; returns the total. */
+static double cumulate(double *weights, int64_t count) {
+  double total = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    total += weights[i];
+    weights[i] = total;
   }
   return total;
 }
 
-/* The first class whose sum is larger. */
+/* The first class whose sum is larger. Without branches: nobody can foresee the way. */
 static int64_t find_class(const double *sums, int64_t classes, double wanted) {
-  int64_t low = 0, high = classes;
-  while (low < high) {
-    int64_t middle = low + (high - low) / 2;
-    if (wanted < sums[middle])
-      high = middle;
-    else
-      low = middle + 1;
+  const double *at = sums;
+  for (int64_t left = classes; left > 1;) {
+    int64_t half = left / 2;
+    at += half & -(int64_t) !(wanted < at[half - 1]);
+    left -= half;
   }
-  return low;
+  return at - sums + !(wanted < *at);
 }
 
-/* All rows read one stream, two words a sample. */
+/* Uniform numbers, made many at a time. */
+typedef struct uniform_stream {
+  dp_philox generator;
+  int64_t left; /* groups of words that will be asked for, beyond those that are here */
+  int used, made;
+  uint32_t words[128];
+} uniform_stream;
+
+/* The numbers [first, first + count) of the generator's; two words each. */
+static void open_stream(uniform_stream *stream, const dp_philox *generator, int64_t first,
+                        int64_t count) {
+  stream->generator = *generator;
+  dp_philox_skip(&stream->generator, (uint64_t)first / 2);
+  stream->left = (first + count + 1) / 2 - first / 2;
+  stream->used = stream->made = 0;
+}
+
+static void refill_stream(uniform_stream *stream) {
+  const int64_t most = sizeof stream->words / sizeof stream->words[0] / 4;
+  int64_t groups = stream->left < most ? stream->left : most;
+  dp_philox_fill(&stream->generator, stream->words, groups);
+  stream->left -= groups;
+  stream->made = (int)groups * 4;
+  stream->used = 0;
+}
+
+static double next_uniform(uniform_stream *stream) {
+  if (stream->used == stream->made)
+    refill_stream(stream);
+  stream->used += 2;
+  return dp_philox_double(stream->words[stream->used - 2], stream->words[stream->used - 1]);
+}
+
+static void choose_row(const multinomial_work *work, int64_t row, double *weights,
+                       uniform_stream *stream) {
+  double total = cumulate(weights, work->classes);
+  for (int64_t i = row * work->samples; i < (row + 1) * work->samples; ++i) {
+    int64_t found = find_class(weights, work->classes, next_uniform(stream) * total);
+    if (work->output->dtype == DP_INT32)
+      ((int32_t *)work->output->data)[i] = (int32_t)found;
+    else
+      ((int64_t *)work->output->data)[i] = found;
+  }
+}
+
+/* All rows read one stream. The weights of short rows are made several rows at a time. */
 static void choose_rows(void *arg, int64_t begin, int64_t end) {
   const multinomial_work *work = arg;
-  double *sums = dp_malloc((size_t)work->classes * sizeof(double));
-  uint64_t first = (uint64_t)begin * (uint64_t)work->samples * 2;
-  dp_philox generator = work->generator;
-  dp_philox_skip(&generator, first / 4);
-  dp_random_words words = dp_random_words_of(&generator);
-  for (uint64_t i = 0; i < first % 4; ++i)
-    dp_random_word(&words);
-  for (int64_t row = begin; row < end; ++row) {
-    double total = cumulate(work, row, sums);
-    for (int64_t i = 0; i < work->samples; ++i) {
-      int64_t found = find_class(sums, work->classes, dp_random_double(&words) * total);
-      if (work->output->dtype == DP_INT32)
-        ((int32_t *)work->output->data)[row * work->samples + i] = (int32_t)found;
-      else
-        ((int64_t *)work->output->data)[row * work->samples + i] = found;
-    }
+  int64_t classes = work->classes, most = classes < 512 ? 512 / classes : 1;
+  double *weights = dp_malloc((size_t)(most * classes) * sizeof(double));
+  uniform_stream stream;
+  open_stream(&stream, &work->generator, begin * work->samples, (end - begin) * work->samples);
+  if (begin * work->samples % 2)
+    next_uniform(&stream); /* the other half of a group is the range's before */
+  for (int64_t row = begin; row < end; row += most) {
+    int64_t rows = end - row < most ? end - row : most;
+    read_logits(work->logits, row * classes, rows * classes, weights);
+    dp_choice_table()->weights(weights, rows, classes);
+    for (int64_t i = 0; i < rows; ++i)
+      choose_row(work, row + i, weights + i * classes, &stream);
   }
-  dp_free(sums);
+  dp_free(weights);
 }
 
 static dp_status *check_multinomial(const dp_tensor *logits, const dp_tensor *count) {
@@ -123,8 +134,7 @@ static dp_status *check_multinomial(const dp_tensor *logits, const dp_tensor *co
 
 static dp_status *multinomial_compute(dp_op_context *context, void *memory) {
   dp_random_source *source = memory;
-  multinomial_work work = {.logits = dp_op_input(context, 0),
-                           .exponentials = dp_unary_table()->fn[DP_UNARY_exp][DP_DOUBLE]};
+  multinomial_work work = {.logits = dp_op_input(context, 0)};
   const dp_tensor *count = dp_op_input(context, 1);
   DP_RETURN_IF_ERROR(dp_random_source_check(context, source));
   DP_RETURN_IF_ERROR(check_multinomial(work.logits, count));

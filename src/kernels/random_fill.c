@@ -64,39 +64,82 @@ static void uniform_floats(const uint32_t *words, float *to, uint32_t mask, floa
     to[i] = (float)(int32_t)(words[i] & mask) * scale; /* exact: the bits fit a mantissa */
 }
 
+/* As dp_philox_box_muller_float for each two words, but one function after the other for a block:
+ * calls that do not wait for each other overlap. */
 static void normal_floats(const uint32_t *words, float *to, int64_t count) {
-  for (int64_t i = 0; i < count; i += 2)
-    dp_philox_box_muller_float(words[i], words[i + 1], &to[i], &to[i + 1]);
+  int64_t pairs = count / 2;
+  float uniform[BLOCK_WORDS], radius[BLOCK_WORDS / 2], angle[BLOCK_WORDS / 2];
+  uniform_floats(words, uniform, 0x7fffff, 0x1p-23f, count);
+  for (int64_t i = 0; i < pairs; ++i) {
+    radius[i] = uniform[2 * i] < 1e-7f ? 1e-7f : uniform[2 * i];
+    angle[i] = (float)(2.0 * M_PI * (double)uniform[2 * i + 1]);
+  }
+  for (int64_t i = 0; i < pairs; ++i)
+    radius[i] = logf(radius[i]);
+  for (int64_t i = 0; i < pairs; ++i)
+    radius[i] = sqrtf(-2.0f * radius[i]);
+  for (int64_t i = 0; i < pairs; ++i) {
+    float sine, cosine;
+    sincosf(angle[i], &sine, &cosine);
+    to[2 * i] = sine * radius[i];
+    to[2 * i + 1] = cosine * radius[i];
+  }
 }
 
-/* A group of four (two doubles) from a place of its own. */
-static void truncated_group(const fill_work *work, int64_t group, float *floats, double *doubles) {
+/* ---- Normal numbers within two standard deviations ---- */
+/* Each group has a place of its own in the stream, where it draws until it is full. */
+
+/* Appends those within the bounds to a group; returns how many it has now. */
+static int keep_floats(const float *drawn, int count, float *values, int found) {
+  for (int i = 0; i < count && found < 4; ++i) {
+    values[found] = drawn[i];
+    found += fabsf(drawn[i]) < 2.0f;
+  }
+  return found;
+}
+
+/* The rest of a group of which `found` are there, from the generator's place on. */
+static void complete_floats(dp_philox generator, float *values, int found) {
+  while (found < 4) {
+    uint32_t words[4];
+    float drawn[4];
+    dp_philox_next(&generator, words);
+    for (int i = 0; i < 4 && found < 4; i += 2) {
+      dp_philox_box_muller_float(words[i], words[i + 1], &drawn[i], &drawn[i + 1]);
+      found = keep_floats(drawn + i, 2, values, found);
+    }
+  }
+}
+
+static void truncated_floats(const fill_work *work, int64_t begin, int64_t groups, float *values) {
+  uint32_t words[BLOCK_WORDS];
+  float drawn[BLOCK_WORDS];
+  dp_philox start = work->generator;
+  dp_philox_skip(&start, (uint64_t)begin * DP_RANDOM_RESERVED);
+  dp_philox generator = start;
+  dp_philox_fill_spaced(&generator, DP_RANDOM_RESERVED, words, groups);
+  normal_floats(words, drawn, groups * 4);
+  for (int64_t i = 0; i < groups; ++i) {
+    int found = keep_floats(drawn + i * 4, 4, values + i * 4, 0);
+    if (found == 4)
+      continue;
+    generator = start;
+    dp_philox_skip(&generator, (uint64_t)i * DP_RANDOM_RESERVED + 1);
+    complete_floats(generator, values + i * 4, found);
+  }
+}
+
+static void truncated_doubles(const fill_work *work, int64_t group, double *values) {
   dp_philox generator = work->generator;
-  dp_philox_skip(&generator, (uint64_t)group * (uint64_t)work->per_group * DP_RANDOM_RESERVED / 4);
-  dp_random_words words = dp_random_words_of(&generator);
-  int found = 0;
-  while (found < work->per_group) {
-    double pair[2];
-    if (doubles) {
-      uint32_t w[4];
-      for (int i = 0; i < 4; ++i)
-        w[i] = dp_random_word(&words);
-      dp_philox_box_muller_double(w[0], w[1], w[2], w[3], &pair[0], &pair[1]);
-    } else {
-      float a, b;
-      uint32_t first = dp_random_word(&words);
-      dp_philox_box_muller_float(first, dp_random_word(&words), &a, &b);
-      pair[0] = a;
-      pair[1] = b;
-    }
-    for (int i = 0; i < 2 && found < work->per_group; ++i) {
-      if (!(fabs(pair[i]) < 2.0))
-        continue;
-      if (doubles)
-        doubles[found++] = pair[i];
-      else
-        floats[found++] = (float)pair[i];
-    }
+  dp_philox_skip(&generator, (uint64_t)group * DP_RANDOM_RESERVED / 2);
+  for (int found = 0; found < 2;) {
+    uint32_t words[4];
+    double drawn[2];
+    dp_philox_next(&generator, words);
+    dp_philox_box_muller_double(words[0], words[1], words[2], words[3], &drawn[0], &drawn[1]);
+    for (int i = 0; i < 2 && found < 2; ++i)
+      if (fabs(drawn[i]) < 2.0)
+        values[found++] = drawn[i];
   }
 }
 
@@ -106,8 +149,7 @@ static void fill_floats(const fill_work *work, dp_philox *generator, int64_t beg
   uint32_t words[BLOCK_WORDS];
   float values[BLOCK_WORDS];
   if (work->distribution.kind == DP_RANDOM_TRUNCATED) {
-    for (int64_t i = 0; i < groups; ++i)
-      truncated_group(work, begin + i, values + i * 4, NULL);
+    truncated_floats(work, begin, groups, values);
   } else {
     dp_philox_fill(generator, words, groups);
     if (work->distribution.kind == DP_RANDOM_NORMAL)
@@ -131,7 +173,7 @@ static void fill_doubles(const fill_work *work, dp_philox *generator, int64_t be
   double values[BLOCK_GROUPS * 2];
   if (work->distribution.kind == DP_RANDOM_TRUNCATED) {
     for (int64_t i = 0; i < groups; ++i)
-      truncated_group(work, begin + i, NULL, values + i * 2);
+      truncated_doubles(work, begin + i, values + i * 2);
   } else {
     dp_philox_fill(generator, words, groups);
     for (int64_t i = 0; i < groups; ++i) {
@@ -187,8 +229,8 @@ static void fill_groups(void *arg, int64_t begin, int64_t end) {
 void dp_random_fill(dp_op_context *context, const dp_random_distribution *distribution,
                     const dp_philox *generator, dp_tensor *output) {
   static const int64_t group_nanos[] = {[DP_RANDOM_UNIFORM] = 4,
-                                        [DP_RANDOM_NORMAL] = 70,
-                                        [DP_RANDOM_TRUNCATED] = 110,
+                                        [DP_RANDOM_NORMAL] = 35,
+                                        [DP_RANDOM_TRUNCATED] = 50,
                                         [DP_RANDOM_RANGE] = 8,
                                         [DP_RANDOM_BITS] = 3};
   fill_work work = {.distribution = *distribution,

@@ -89,6 +89,14 @@ static void fill_and_skip_agree_with_next(void **state) {
     dp_philox skipped = first;
     dp_philox_skip(&skipped, GROUPS);
     assert_memory_equal(&skipped, &generator, sizeof(skipped));
+    enum { SPACING = 27, SPACED = GROUPS / SPACING };
+    dp_philox spaced = first;
+    dp_philox_fill_spaced(&spaced, SPACING, filled, SPACED);
+    for (int i = 0; i < SPACED; i++)
+      assert_memory_equal(filled + i * 4, one_by_one + i * SPACING * 4, 4 * sizeof(uint32_t));
+    skipped = first;
+    dp_philox_skip(&skipped, SPACED * SPACING);
+    assert_memory_equal(&skipped, &spaced, sizeof(skipped));
   }
 }
 
