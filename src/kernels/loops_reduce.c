@@ -25,36 +25,74 @@ typedef uint64_t words __attribute__((vector_size(DP_VECTOR_BYTES)));
 #else
 #define SWAP_WORDS(v) __builtin_shufflevector(v, v, 1, 0)
 #endif
+typedef uint64_t unaligned_words
+    __attribute__((vector_size(DP_VECTOR_BYTES), aligned(1), may_alias));
+/* Read k bytes behind its begin, a mask of the last k bytes of a vector. */
+static const uint8_t edge[2 * DP_VECTOR_BYTES] = {[DP_VECTOR_BYTES... 2 * DP_VECTOR_BYTES - 1] =
+                                                      0xff};
 #define TURN_WORD(v, bits) ((v) >> (bits) | (v) << (64 - (bits)))
 
-/* The instructions give their second operand when either is NaN; a NaN in b is put back. */
+/* TensorFlow's threads take subnormal numbers for zeros. Long products pass through them on their
+ * way to zero, where each would cost as much as many rows. The barriers keep loads and stores, and
+ * so all arithmetic between them, on their side. */
+#if defined(__SSE2__)
+#include <immintrin.h>
+static inline unsigned begin_flushing(void) {
+  unsigned before = _mm_getcsr();
+  _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x40 /* of operands too */);
+  __asm__ volatile("" ::: "memory");
+  return before;
+}
+static inline void end_flushing(unsigned before) {
+  __asm__ volatile("" ::: "memory");
+  _mm_setcsr(before);
+}
+#else
+static inline unsigned begin_flushing(void) {
+  return 0;
+}
+static inline void end_flushing(unsigned before) {
+  (void)before;
+}
+#endif
+
+/* Of numbers; with a NaN in either the instructions give a. */
 #if defined(__AVX512F__)
-#include <immintrin.h>
-#define KEEP_NAN_FLOAT(result, b)                                                                  \
-  _mm512_mask_mov_ps(result, _mm512_cmp_ps_mask((__m512)(b), (__m512)(b), _CMP_UNORD_Q),           \
-                     (__m512)(b))
-#define KEEP_NAN_DOUBLE(result, b)                                                                 \
-  _mm512_mask_mov_pd(result, _mm512_cmp_pd_mask((__m512d)(b), (__m512d)(b), _CMP_UNORD_Q),         \
-                     (__m512d)(b))
-#define LARGER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm512_max_ps((__m512)(b), (__m512)(a)), b)
-#define SMALLER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm512_min_ps((__m512)(b), (__m512)(a)), b)
-#define LARGER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm512_max_pd((__m512d)(b), (__m512d)(a)), b)
-#define SMALLER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm512_min_pd((__m512d)(b), (__m512d)(a)), b)
+#define MOST_FLOAT(a, b) _mm512_max_ps((__m512)(b), (__m512)(a))
+#define LEAST_FLOAT(a, b) _mm512_min_ps((__m512)(b), (__m512)(a))
+#define MOST_DOUBLE(a, b) _mm512_max_pd((__m512d)(b), (__m512d)(a))
+#define LEAST_DOUBLE(a, b) _mm512_min_pd((__m512d)(b), (__m512d)(a))
+#define NANS_FLOAT(x) _mm512_cmp_ps_mask((__m512)(x), (__m512)(x), _CMP_UNORD_Q)
+#define NANS_DOUBLE(x) _mm512_cmp_pd_mask((__m512d)(x), (__m512d)(x), _CMP_UNORD_Q)
+#define ANY_NAN_FLOAT(x) (NANS_FLOAT(x) != 0)
+#define ANY_NAN_DOUBLE(x) (NANS_DOUBLE(x) != 0)
+#define KEEP_NAN_FLOAT(result, b) _mm512_mask_mov_ps(result, NANS_FLOAT(b), (__m512)(b))
+#define KEEP_NAN_DOUBLE(result, b) _mm512_mask_mov_pd(result, NANS_DOUBLE(b), (__m512d)(b))
 #elif defined(__AVX__)
-#include <immintrin.h>
-#define KEEP_NAN_FLOAT(result, b)                                                                  \
-  _mm256_blendv_ps(result, (__m256)(b), _mm256_cmp_ps((__m256)(b), (__m256)(b), _CMP_UNORD_Q))
-#define KEEP_NAN_DOUBLE(result, b)                                                                 \
-  _mm256_blendv_pd(result, (__m256d)(b), _mm256_cmp_pd((__m256d)(b), (__m256d)(b), _CMP_UNORD_Q))
-#define LARGER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm256_max_ps((__m256)(b), (__m256)(a)), b)
-#define SMALLER_FLOAT(a, b) KEEP_NAN_FLOAT(_mm256_min_ps((__m256)(b), (__m256)(a)), b)
-#define LARGER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm256_max_pd((__m256d)(b), (__m256d)(a)), b)
-#define SMALLER_DOUBLE(a, b) KEEP_NAN_DOUBLE(_mm256_min_pd((__m256d)(b), (__m256d)(a)), b)
+#define MOST_FLOAT(a, b) _mm256_max_ps((__m256)(b), (__m256)(a))
+#define LEAST_FLOAT(a, b) _mm256_min_ps((__m256)(b), (__m256)(a))
+#define MOST_DOUBLE(a, b) _mm256_max_pd((__m256d)(b), (__m256d)(a))
+#define LEAST_DOUBLE(a, b) _mm256_min_pd((__m256d)(b), (__m256d)(a))
+#define NANS_FLOAT(x) _mm256_cmp_ps((__m256)(x), (__m256)(x), _CMP_UNORD_Q)
+#define NANS_DOUBLE(x) _mm256_cmp_pd((__m256d)(x), (__m256d)(x), _CMP_UNORD_Q)
+#define ANY_NAN_FLOAT(x) (_mm256_movemask_ps(NANS_FLOAT(x)) != 0)
+#define ANY_NAN_DOUBLE(x) (_mm256_movemask_pd(NANS_DOUBLE(x)) != 0)
+#define KEEP_NAN_FLOAT(result, b) _mm256_blendv_ps(result, (__m256)(b), NANS_FLOAT(b))
+#define KEEP_NAN_DOUBLE(result, b) _mm256_blendv_pd(result, (__m256d)(b), NANS_DOUBLE(b))
+#endif
+#ifdef KEEP_NAN_FLOAT /* a NaN in b is put back */
+#define LARGER_FLOAT(a, b) KEEP_NAN_FLOAT(MOST_FLOAT(a, b), b)
+#define SMALLER_FLOAT(a, b) KEEP_NAN_FLOAT(LEAST_FLOAT(a, b), b)
+#define LARGER_DOUBLE(a, b) KEEP_NAN_DOUBLE(MOST_DOUBLE(a, b), b)
+#define SMALLER_DOUBLE(a, b) KEEP_NAN_DOUBLE(LEAST_DOUBLE(a, b), b)
 #endif
 
 #ifdef LARGER_FLOAT
 #define LARGER LARGER_FLOAT
 #define SMALLER SMALLER_FLOAT
+#define MOST MOST_FLOAT
+#define LEAST LEAST_FLOAT
+#define ANY_NAN ANY_NAN_FLOAT
 #endif
 #define HAS_NAN
 #define T float
@@ -71,6 +109,9 @@ typedef uint64_t words __attribute__((vector_size(DP_VECTOR_BYTES)));
 #ifdef LARGER_DOUBLE
 #define LARGER LARGER_DOUBLE
 #define SMALLER SMALLER_DOUBLE
+#define MOST MOST_DOUBLE
+#define LEAST LEAST_DOUBLE
+#define ANY_NAN ANY_NAN_DOUBLE
 #endif
 #define HAS_NAN
 #define T double

@@ -1,7 +1,12 @@
 /* One reduction over one type. The includer defines T, NAME(function) (the function's full name),
  * IDENTITY, LOAD(x) (what is done to an element first), COMBINE(a, b), and WIDE, in which the
  * partial results of long rows are joined. VECTOR says that COMBINE_VECTOR(a, b) and LOAD_VECTOR(x)
- * exist for vectors of T (type NAME_VECTOR). */
+ * exist for vectors of T (type NAME_VECTOR); COMBINE_NUMBERS(a, b) is a faster one for vectors of
+ * which ANY_NAN is not true. FLUSHES is 1 where subnormal numbers are zeros. */
+
+#ifndef FLUSHES
+#define FLUSHES 0
+#endif
 
 #ifdef VECTOR
 #define LANES ((int64_t)(DP_VECTOR_BYTES / sizeof(T)))
@@ -16,43 +21,98 @@ static inline NAME(vector) NAME(load)(const T *from) {
 
 /* All lanes of a vector, by halves. */
 static inline T NAME(across)(NAME(vector) x) {
+#ifdef COMBINE_NUMBERS
+  if (__builtin_expect(ANY_NAN(x), 0))
+    return NAN;
+#else
+#define COMBINE_NUMBERS COMBINE_VECTOR
+#endif
 #if DP_VECTOR_BYTES >= 64
-  x = COMBINE_VECTOR(x, (NAME(vector))SWAP_HALVES((words)x));
+  x = COMBINE_NUMBERS(x, (NAME(vector))SWAP_HALVES((words)x));
 #endif
 #if DP_VECTOR_BYTES >= 32
-  x = COMBINE_VECTOR(x, (NAME(vector))SWAP_PAIRS((words)x));
+  x = COMBINE_NUMBERS(x, (NAME(vector))SWAP_PAIRS((words)x));
 #endif
-  x = COMBINE_VECTOR(x, (NAME(vector))SWAP_WORDS((words)x));
+  x = COMBINE_NUMBERS(x, (NAME(vector))SWAP_WORDS((words)x));
   if (sizeof(T) <= 4)
-    x = COMBINE_VECTOR(x, (NAME(vector))TURN_WORD((words)x, 32));
+    x = COMBINE_NUMBERS(x, (NAME(vector))TURN_WORD((words)x, 32));
   if (sizeof(T) <= 2)
-    x = COMBINE_VECTOR(x, (NAME(vector))TURN_WORD((words)x, 16));
+    x = COMBINE_NUMBERS(x, (NAME(vector))TURN_WORD((words)x, 16));
   if (sizeof(T) == 1)
-    x = COMBINE_VECTOR(x, (NAME(vector))TURN_WORD((words)x, 8));
+    x = COMBINE_NUMBERS(x, (NAME(vector))TURN_WORD((words)x, 8));
   return x[0];
 }
 
-/* Whole vectors of x[0, n), n a multiple of 4 * LANES and not 0. */
-static inline T NAME(chunk)(const T *x, int64_t n) {
-  NAME(vector) a = NAME(load)(x), b = NAME(load)(x + LANES);
-  NAME(vector) c = NAME(load)(x + 2 * LANES), d = NAME(load)(x + 3 * LANES);
-  for (int64_t i = 4 * LANES; i < n; i += 4 * LANES) {
-    a = COMBINE_VECTOR(a, NAME(load)(x + i));
-    b = COMBINE_VECTOR(b, NAME(load)(x + i + LANES));
-    c = COMBINE_VECTOR(c, NAME(load)(x + i + 2 * LANES));
-    d = COMBINE_VECTOR(d, NAME(load)(x + i + 3 * LANES));
+/* Whole vectors of x[0, n), n a multiple of LANES and not 0. Four accumulators: none waits for the
+ * one before. */
+static inline NAME(vector) NAME(vectors)(const T *x, int64_t n) {
+  NAME(vector) a = NAME(load)(x);
+  int64_t i = LANES;
+  if (n >= 4 * LANES) {
+    NAME(vector) b = NAME(load)(x + LANES), c = NAME(load)(x + 2 * LANES);
+    NAME(vector) d = NAME(load)(x + 3 * LANES);
+    for (i = 4 * LANES; i + 4 * LANES <= n; i += 4 * LANES) {
+      a = COMBINE_VECTOR(a, NAME(load)(x + i));
+      b = COMBINE_VECTOR(b, NAME(load)(x + i + LANES));
+      c = COMBINE_VECTOR(c, NAME(load)(x + i + 2 * LANES));
+      d = COMBINE_VECTOR(d, NAME(load)(x + i + 3 * LANES));
+    }
+    a = COMBINE_VECTOR(a, b);
+    c = COMBINE_VECTOR(c, d);
+    a = COMBINE_VECTOR(a, c);
   }
-  a = COMBINE_VECTOR(a, b);
-  c = COMBINE_VECTOR(c, d);
-  return NAME(across)(COMBINE_VECTOR(a, c));
+  for (; i < n; i += LANES)
+    a = COMBINE_VECTOR(a, NAME(load)(x + i));
+  return a;
 }
 
-/* The same for n from LANES up to 4 * LANES, in one vector; what does not fill it is left. */
-static inline T NAME(short_chunk)(const T *x, int64_t n) {
-  NAME(vector) a = NAME(load)(x);
-  for (int64_t i = LANES; i + LANES <= n; i += LANES)
-    a = COMBINE_VECTOR(a, NAME(load)(x + i));
-  return NAME(across)(a);
+/* The last `count` elements before `end`, fewer than LANES, and identities for the lanes before
+ * them. The vector that ends there must be readable. */
+static inline NAME(vector) NAME(last)(const T *end, int64_t count) {
+  words mask = *(const unaligned_words *)(edge + count * (int64_t)sizeof(T));
+  NAME(vector) x = NAME(load)(end - LANES), none = (NAME(vector)){} + (T)IDENTITY;
+  return (NAME(vector))((mask & (words)x) | (~mask & (words)none));
+}
+
+/* `width` vectors of columns, in registers: n rows, n not 0. Groups of 256 rows are reduced apart
+ * and then joined. */
+__attribute__((always_inline)) static inline void NAME(strip)(const T *x, T *result, int64_t n,
+                                                              int64_t stride, const int width) {
+  NAME(vector) total[4], group[4];
+  for (int64_t begin = 0; begin < n; begin += 256) {
+    int64_t end = n - begin < 256 ? n : begin + 256, row = begin + 1;
+    for (int k = 0; k < width; ++k)
+      group[k] = NAME(load)(x + begin * stride + k * LANES);
+    for (; row + 4 <= end; row += 4) {
+      const T *a = x + row * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+      for (int k = 0; k < width; ++k) {
+        NAME(vector) first = COMBINE_VECTOR(NAME(load)(a + k * LANES), NAME(load)(b + k * LANES));
+        NAME(vector) second = COMBINE_VECTOR(NAME(load)(c + k * LANES), NAME(load)(d + k * LANES));
+        NAME(vector) four = COMBINE_VECTOR(first, second);
+        group[k] = COMBINE_VECTOR(group[k], four);
+      }
+    }
+    for (; row < end; ++row)
+      for (int k = 0; k < width; ++k)
+        group[k] = COMBINE_VECTOR(group[k], NAME(load)(x + row * stride + k * LANES));
+    for (int k = 0; k < width; ++k)
+      total[k] = begin ? COMBINE_VECTOR(total[k], group[k]) : group[k];
+  }
+  for (int k = 0; k < width; ++k)
+    *(NAME(unaligned) *)(result + k * LANES) = total[k];
+}
+
+/* At least LANES columns; the last strip may repeat some of the one before. */
+static void NAME(strips)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
+  int64_t j = 0;
+  for (; j + 4 * LANES <= inner; j += 4 * LANES)
+    NAME(strip)(x + j, result + j, n, stride, 4);
+  for (; j + 2 * LANES <= inner; j += 2 * LANES)
+    NAME(strip)(x + j, result + j, n, stride, 2);
+  for (; j < inner; j += LANES) {
+    int64_t first = j + LANES <= inner ? j : inner - LANES;
+    NAME(strip)(x + first, result + first, n, stride, 1);
+  }
 }
 #endif
 
@@ -60,14 +120,14 @@ static T NAME(row)(const T *x, int64_t n) {
   WIDE total = IDENTITY;
   int64_t i = 0;
 #ifdef VECTOR
-  while (n - i >= 4 * LANES) {
-    int64_t left = (n - i) / (4 * LANES) * (4 * LANES), count = left < 4096 ? left : 4096;
-    total = COMBINE(total, (WIDE)NAME(chunk)(x + i, count));
-    i += count;
-  }
+  for (; n - i >= 8192; i += 4096)
+    total = COMBINE(total, (WIDE)NAME(across)(NAME(vectors)(x + i, 4096)));
   if (n - i >= LANES) {
-    total = COMBINE(total, (WIDE)NAME(short_chunk)(x + i, n - i));
-    i += (n - i) / LANES * LANES;
+    int64_t whole = (n - i) / LANES * LANES;
+    NAME(vector) last = NAME(vectors)(x + i, whole);
+    if (i + whole < n)
+      last = COMBINE_VECTOR(last, NAME(last)(x + n, n - i - whole));
+    return (T)COMBINE(total, (WIDE)NAME(across)(last));
   }
 #endif
   for (; i < n; ++i)
@@ -78,8 +138,11 @@ static T NAME(row)(const T *x, int64_t n) {
 static void NAME(rows)(const void *from, void *to, int64_t outer, int64_t n) {
   const T *x = from;
   T *result = to;
+  unsigned before = FLUSHES ? begin_flushing() : 0;
   for (int64_t i = 0; i < outer; ++i)
     result[i] = NAME(row)(x + i * n, n);
+  if (FLUSHES)
+    end_flushing(before);
 }
 
 /* Up to four rows in one pass, in their order. */
@@ -106,6 +169,7 @@ static void NAME(few_rows)(const T *restrict x, T *restrict result, int64_t n, i
 #undef THIRD
 }
 
+#define STRIP_ELEMENTS (16384 / (int64_t)sizeof(T))
 #define COLUMNS 1024
 /* A block of at most COLUMNS columns. Groups of 256 rows are reduced apart and then joined. */
 static void NAME(block)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
@@ -136,11 +200,15 @@ static void NAME(block)(const T *x, T *result, int64_t n, int64_t inner, int64_t
   }
 }
 
-static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, int64_t stride) {
-  const T *x = from;
-  T *result = to;
-  if (inner <= 0)
+static void NAME(some_columns)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
+#ifdef VECTOR
+  /* Few columns come one row right after the other; many do not while all is in the cache. */
+  bool is_near = (inner <= 4 * LANES && stride == inner) || n * stride <= STRIP_ELEMENTS;
+  if (n > 0 && inner >= LANES && is_near) {
+    NAME(strips)(x, result, n, inner, stride);
     return;
+  }
+#endif
   int64_t times = inner < 64 && stride == inner ? 256 / inner : 1;
   if (times > 1 && n >= 4 * times) {
     /* Short rows: several are read as one long row; what comes out is reduced once more. */
@@ -160,6 +228,15 @@ static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, 
     NAME(block)(x + j, result + j, n, inner - j < COLUMNS ? inner - j : COLUMNS, stride);
 }
 
+static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, int64_t stride) {
+  unsigned before = FLUSHES ? begin_flushing() : 0;
+  if (inner > 0)
+    NAME(some_columns)(from, to, n, inner, stride);
+  if (FLUSHES)
+    end_flushing(before);
+}
+
+#undef STRIP_ELEMENTS
 #undef COLUMNS
 #undef LANES
 #undef NAME
@@ -168,3 +245,5 @@ static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, 
 #undef LOAD_VECTOR
 #undef COMBINE
 #undef COMBINE_VECTOR
+#undef COMBINE_NUMBERS
+#undef FLUSHES

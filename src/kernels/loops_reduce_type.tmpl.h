@@ -2,7 +2,7 @@
  * defines T, SUFFIX, WIDE, MASK (the signed integer of T's size), LOWEST, HIGHEST; ARITHMETIC for
  * types that have sums of their own (signed integers share the unsigned ones), ORDER for those that
  * have Max and Min, HAS_NAN, LARGER(a, b) and SMALLER(a, b) where the instruction set has them for
- * vectors.
+ * vectors; and for floats ANY_NAN(x) with MOST(a, b) and LEAST(a, b), which need no NaN among them.
  */
 #define VECTOR
 #define NAME_OF(operation, function) DP_PASTE(operation, DP_PASTE(function, SUFFIX))
@@ -17,6 +17,9 @@
 #include "kernels/loops_reduce.tmpl.h"
 
 #define NAME(function) NAME_OF(prod, function)
+#ifdef HAS_NAN
+#define FLUSHES 1
+#endif
 #define IDENTITY 1
 #define LOAD(x) (x)
 #define LOAD_VECTOR(x) (x)
@@ -65,6 +68,9 @@ static inline T NAME_OF(smaller, of)(T a, T b) {
 #define COMBINE(a, b) NAME_OF(larger, of)(a, b)
 #ifdef LARGER
 #define COMBINE_VECTOR(a, b) ((NAME(vector))LARGER(a, b))
+#ifdef MOST
+#define COMBINE_NUMBERS(a, b) ((NAME(vector))MOST(a, b))
+#endif
 #else
 #define COMBINE_VECTOR(a, b) NAME_OF(choose, vector)(((b) > (a)) | ((b) != (b)), b, a)
 #endif
@@ -77,6 +83,9 @@ static inline T NAME_OF(smaller, of)(T a, T b) {
 #define COMBINE(a, b) NAME_OF(smaller, of)(a, b)
 #ifdef SMALLER
 #define COMBINE_VECTOR(a, b) ((NAME(vector))SMALLER(a, b))
+#ifdef LEAST
+#define COMBINE_NUMBERS(a, b) ((NAME(vector))LEAST(a, b))
+#endif
 #else
 #define COMBINE_VECTOR(a, b) NAME_OF(choose, vector)(((b) < (a)) | ((b) != (b)), b, a)
 #endif
@@ -96,5 +105,8 @@ static inline T NAME_OF(smaller, of)(T a, T b) {
 #undef ORDER
 #undef LARGER
 #undef SMALLER
+#undef MOST
+#undef LEAST
+#undef ANY_NAN
 #undef HAS_NAN
 #undef KEEP_NAN
