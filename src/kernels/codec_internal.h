@@ -1,11 +1,39 @@
 /* Formats of images and sounds, as bytes in and pixels out. What is decoded comes from strangers:
  * every size is checked before it is believed, and limits hold before memory is taken. Messages say
- * only what is wrong; the kernels word them as TensorFlow does. No state, any thread. */
+ * only what is wrong; the kernels word them as TensorFlow does. Any thread. */
 #ifndef DP_KERNELS_CODEC_INTERNAL_H
 #define DP_KERNELS_CODEC_INTERNAL_H
 
+#include <stdatomic.h>
 #include "base/status.h"
 #include "base/text.h"
+
+/* ---- Coders at rest ----
+ * What a library needs to begin (memory, tables) costs more than a small image; a few coders wait
+ * for the next one. Any thread takes and gives. */
+#define DP_CODER_PLACES 4
+typedef struct dp_coder_rest {
+  _Atomic(void *) places[DP_CODER_PLACES];
+} dp_coder_rest;
+/* NULL when none is there. */
+static inline void *dp_coder_take(dp_coder_rest *rest) {
+  for (int i = 0; i < DP_CODER_PLACES; ++i) {
+    void *coder = atomic_exchange_explicit(&rest->places[i], NULL, memory_order_acquire);
+    if (coder)
+      return coder;
+  }
+  return NULL;
+}
+/* False when there is no place: the caller destroys it. */
+static inline bool dp_coder_give(dp_coder_rest *rest, void *coder) {
+  for (int i = 0; i < DP_CODER_PLACES; ++i) {
+    void *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&rest->places[i], &none, coder,
+                                                memory_order_release, memory_order_relaxed))
+      return true;
+  }
+  return false;
+}
 
 typedef struct dp_image_size {
   int64_t width, height;

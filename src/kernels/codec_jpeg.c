@@ -14,6 +14,7 @@
 #include "kernels/codec_internal.h"
 
 #define MAX_PIXELS ((int64_t)1 << 29)
+#define ROWS_AT_ONCE 16 /* the library works on as many */
 
 /* ---- The library ---- */
 /* clang-format off */
@@ -22,8 +23,7 @@
   X(jpeg_start_decompress) X(jpeg_read_scanlines) X(jpeg_finish_decompress) X(jpeg_destroy) \
   X(jpeg_crop_scanline) X(jpeg_skip_scanlines) X(jpeg_resync_to_restart) X(jpeg_abort) \
   X(jpeg_CreateCompress) X(jpeg_set_defaults) X(jpeg_set_quality) X(jpeg_simple_progression) \
-  X(jpeg_start_compress) X(jpeg_write_marker) X(jpeg_write_scanlines) X(jpeg_finish_compress) \
-  X(jpeg_mem_dest)
+  X(jpeg_start_compress) X(jpeg_write_marker) X(jpeg_write_scanlines) X(jpeg_finish_compress)
 /* clang-format on */
 #define JPEG_POINTER(name) __typeof__(&name) name;
 static struct { JPEG_FUNCTIONS(JPEG_POINTER) } library;
@@ -119,7 +119,9 @@ typedef struct reader {
   struct jpeg_decompress_struct jpeg;
   errors errors;
   source source;
-  JSAMPLE *line; /* scratch for one line */
+  __typeof__(((struct jpeg_memory_mgr *)0)->alloc_small) allocate; /* the library's */
+  bool is_finished;                                                /* and may be used again */
+  JSAMPLE *line;                                                   /* scratch for one line */
   uint8_t *pixels;
   size_t stride;
   JDIMENSION width, height; /* of the result */
@@ -127,9 +129,49 @@ typedef struct reader {
   int channels;
 } reader;
 
+static dp_coder_rest resting_readers;
+
+/* Tables would stay for the next image, which may be a damaged one without: they go with this. */
+static void *allocate_for_image(j_common_ptr common, int pool, size_t size) {
+  return ((reader *)common)->allocate(common, JPOOL_IMAGE, size);
+}
+
+static void forget_tables(struct jpeg_decompress_struct *jpeg) {
+  memset(jpeg->quant_tbl_ptrs, 0, sizeof jpeg->quant_tbl_ptrs);
+  memset(jpeg->dc_huff_tbl_ptrs, 0, sizeof jpeg->dc_huff_tbl_ptrs);
+  memset(jpeg->ac_huff_tbl_ptrs, 0, sizeof jpeg->ac_huff_tbl_ptrs);
+}
+
+static reader *reader_take(void) {
+  reader *reader = dp_coder_take(&resting_readers);
+  if (reader)
+    return reader;
+  reader = DP_NEW(struct reader);
+  reader->jpeg.err = init_errors(&reader->errors);
+  return reader;
+}
+
+static void reader_give(reader *reader) {
+  dp_free(reader->line);
+  reader->line = NULL;
+  reader->lines_read = 0;
+  if (reader->is_finished) {
+    reader->is_finished = false;
+    forget_tables(&reader->jpeg);
+    if (dp_coder_give(&resting_readers, reader))
+      return;
+  }
+  library.jpeg_destroy((j_common_ptr)&reader->jpeg);
+  dp_free(reader);
+}
+
 static void reader_open(reader *reader, dp_view data, bool recover) {
-  library.jpeg_CreateDecompress(&reader->jpeg, JPEG_LIB_VERSION,
-                                sizeof(struct jpeg_decompress_struct));
+  if (!reader->allocate) {
+    library.jpeg_CreateDecompress(&reader->jpeg, JPEG_LIB_VERSION,
+                                  sizeof(struct jpeg_decompress_struct));
+    reader->allocate = reader->jpeg.mem->alloc_small;
+    reader->jpeg.mem->alloc_small = allocate_for_image;
+  }
   reader->source.manager.init_source = source_start;
   reader->source.manager.fill_input_buffer = source_fill;
   reader->source.manager.skip_input_data = source_skip;
@@ -194,12 +236,18 @@ static void reader_lines(reader *reader, const dp_jpeg_options *options) {
   struct jpeg_decompress_struct *jpeg = &reader->jpeg;
   int file_channels = jpeg->out_color_space == JCS_CMYK ? 4 : reader->channels;
   size_t skipped = (size_t)(jpeg->output_width - reader->width) * (size_t)file_channels;
-  for (; reader->lines_read < reader->height; ++reader->lines_read) {
+  bool is_direct = file_channels == reader->channels && skipped == 0;
+  while (reader->lines_read < reader->height) {
     uint8_t *to = reader->pixels + reader->lines_read * reader->stride;
-    bool is_direct = file_channels == reader->channels && skipped == 0;
-    JSAMPROW row = is_direct ? to : reader->line;
-    if (library.jpeg_read_scanlines(jpeg, &row, 1) == 0)
+    JSAMPROW rows[ROWS_AT_ONCE] = {reader->line};
+    JDIMENSION count = reader->height - reader->lines_read;
+    count = !is_direct ? 1 : count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
+    for (JDIMENSION i = 0; is_direct && i < count; ++i)
+      rows[i] = to + i * reader->stride;
+    JDIMENSION made = library.jpeg_read_scanlines(jpeg, rows, count);
+    if (made == 0)
       break;
+    reader->lines_read += made;
     if (file_channels == 4)
       put_cmyk(reader, reader->line + skipped, to);
     else if (!is_direct)
@@ -217,7 +265,7 @@ static void reader_lines(reader *reader, const dp_jpeg_options *options) {
   if (is_whole && jpeg->output_scanline < jpeg->output_height)
     library.jpeg_skip_scanlines(jpeg, jpeg->output_height - jpeg->output_scanline);
   if (is_whole)
-    library.jpeg_finish_decompress(jpeg);
+    reader->is_finished = library.jpeg_finish_decompress(jpeg);
 }
 
 static dp_status *read_image(reader *reader, dp_view data, const dp_jpeg_options *options,
@@ -240,8 +288,7 @@ static dp_status *read_image(reader *reader, dp_view data, const dp_jpeg_options
 dp_status *dp_jpeg_decode(dp_view data, const dp_jpeg_options *options,
                           dp_image_allocate_fn allocate, void *arg) {
   DP_RETURN_IF_ERROR(need_library());
-  reader *reader = DP_NEW(struct reader);
-  reader->jpeg.err = init_errors(&reader->errors);
+  reader *reader = reader_take();
   dp_status *status = read_image(reader, data, options, allocate, arg);
   if (!status && reader->lines_read < reader->height) { /* the rest is black, if that will do */
     float fraction = (float)reader->lines_read / (float)reader->height;
@@ -252,9 +299,7 @@ dp_status *dp_jpeg_decode(dp_view data, const dp_jpeg_options *options,
       memset(reader->pixels + reader->lines_read * reader->stride, 0,
              (reader->height - reader->lines_read) * reader->stride);
   }
-  library.jpeg_destroy((j_common_ptr)&reader->jpeg);
-  dp_free(reader->line);
-  dp_free(reader);
+  reader_give(reader);
   return status;
 }
 
@@ -270,22 +315,76 @@ static dp_status *read_size(reader *reader, dp_view data, dp_image_size *size_ou
 
 dp_status *dp_jpeg_size(dp_view data, dp_image_size *size_out) {
   DP_RETURN_IF_ERROR(need_library());
-  reader *reader = DP_NEW(struct reader);
-  reader->jpeg.err = init_errors(&reader->errors);
+  reader *reader = reader_take();
   dp_status *status = read_size(reader, data, size_out);
-  library.jpeg_destroy((j_common_ptr)&reader->jpeg);
-  dp_free(reader);
+  reader_give(reader);
   return status;
 }
 
 /* ---- Writing ---- */
+typedef struct settings {
+  int channels, quality;
+  bool progressive, optimize_size, downsample_chroma;
+} settings;
+
 typedef struct writer {
   struct jpeg_compress_struct jpeg;
   errors errors;
-  unsigned char *bytes; /* by libjpeg, malloc'd */
-  unsigned long length;
+  struct jpeg_destination_mgr destination;
+  DP_ARRAY(JOCTET) bytes;
+  bool is_set; /* for `settings`, and has written an image with them */
+  settings settings;
 } writer;
 
+static dp_coder_rest resting_writers;
+
+/* ---- The destination: memory of the writer ---- */
+#define FIRST_BYTES ((size_t)4096)
+#define MOST_RESTING_BYTES ((size_t)1 << 20)
+
+static void destination_start(j_compress_ptr jpeg) {
+  writer *writer = (struct writer *)jpeg;
+  DP_ARRAY_RESERVE(&writer->bytes, FIRST_BYTES);
+  writer->destination.next_output_byte = writer->bytes.items;
+  writer->destination.free_in_buffer = writer->bytes.capacity;
+}
+
+/* The whole memory is full, whatever `free_in_buffer` says. */
+static boolean destination_grow(j_compress_ptr jpeg) {
+  writer *writer = (struct writer *)jpeg;
+  size_t used = writer->bytes.capacity;
+  DP_ARRAY_RESERVE(&writer->bytes, 2 * used);
+  writer->destination.next_output_byte = writer->bytes.items + used;
+  writer->destination.free_in_buffer = writer->bytes.capacity - used;
+  return TRUE;
+}
+
+static void destination_end(j_compress_ptr jpeg) {
+  writer *writer = (struct writer *)jpeg;
+  writer->bytes.count = writer->bytes.capacity - writer->destination.free_in_buffer;
+}
+
+/* ---- Life ---- */
+static writer *writer_take(void) {
+  writer *writer = dp_coder_take(&resting_writers);
+  if (writer)
+    return writer;
+  writer = DP_NEW(struct writer);
+  writer->jpeg.err = init_errors(&writer->errors);
+  return writer;
+}
+
+/* Only one that has written an image may be used again, and not with tables of that image's own. */
+static void writer_give(writer *writer) {
+  if (writer->is_set && !writer->settings.progressive && !writer->settings.optimize_size &&
+      writer->bytes.capacity <= MOST_RESTING_BYTES && dp_coder_give(&resting_writers, writer))
+    return;
+  library.jpeg_destroy((j_common_ptr)&writer->jpeg);
+  DP_ARRAY_FREE(&writer->bytes);
+  dp_free(writer);
+}
+
+/* ---- Images ---- */
 static void write_metadata(writer *writer, dp_view metadata) {
   static const char head[] = "http://ns.adobe.com/xap/1.0/";
   char *packet = dp_malloc(sizeof head + metadata.length);
@@ -296,35 +395,69 @@ static void write_metadata(writer *writer, dp_view metadata) {
   dp_free(packet);
 }
 
+static bool has_settings(const writer *writer, const settings *wanted) {
+  const settings *own = &writer->settings;
+  return writer->is_set && own->channels == wanted->channels && own->quality == wanted->quality &&
+         own->progressive == wanted->progressive && own->optimize_size == wanted->optimize_size &&
+         own->downsample_chroma == wanted->downsample_chroma;
+}
+
+static void apply_settings(writer *writer, const settings *wanted) {
+  struct jpeg_compress_struct *jpeg = &writer->jpeg;
+  if (!jpeg->mem) {
+    library.jpeg_CreateCompress(jpeg, JPEG_LIB_VERSION, sizeof(struct jpeg_compress_struct));
+    writer->destination = (struct jpeg_destination_mgr){.init_destination = destination_start,
+                                                        .empty_output_buffer = destination_grow,
+                                                        .term_destination = destination_end};
+    jpeg->dest = &writer->destination;
+  }
+  jpeg->input_components = wanted->channels;
+  jpeg->in_color_space = wanted->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  library.jpeg_set_defaults(jpeg);
+  jpeg->optimize_coding = wanted->optimize_size;
+  library.jpeg_set_quality(jpeg, wanted->quality, TRUE);
+  if (wanted->progressive)
+    library.jpeg_simple_progression(jpeg);
+  for (int i = 0; !wanted->downsample_chroma && i < jpeg->num_components; ++i)
+    jpeg->comp_info[i].h_samp_factor = jpeg->comp_info[i].v_samp_factor = 1;
+  writer->settings = *wanted;
+}
+
+static void write_lines(writer *writer, const uint8_t *pixels) {
+  struct jpeg_compress_struct *jpeg = &writer->jpeg;
+  size_t stride = (size_t)jpeg->image_width * (size_t)jpeg->input_components;
+  while (jpeg->next_scanline < jpeg->image_height) {
+    JSAMPROW rows[ROWS_AT_ONCE];
+    JDIMENSION left = jpeg->image_height - jpeg->next_scanline;
+    JDIMENSION count = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
+    for (JDIMENSION i = 0; i < count; ++i)
+      rows[i] = (JSAMPROW)pixels + (jpeg->next_scanline + i) * stride;
+    library.jpeg_write_scanlines(jpeg, rows, count);
+  }
+}
+
 static dp_status *write_image(writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
                               int channels, const dp_jpeg_write_options *options) {
   struct jpeg_compress_struct *jpeg = &writer->jpeg;
-  if (setjmp(writer->errors.jump))
+  settings wanted = {channels, options->quality, options->progressive, options->optimize_size,
+                     options->downsample_chroma};
+  if (setjmp(writer->errors.jump)) {
+    writer->is_set = false;
     return dp_status_create(DP_INTERNAL, "%s", writer->errors.message);
-  library.jpeg_CreateCompress(jpeg, JPEG_LIB_VERSION, sizeof(struct jpeg_compress_struct));
-  library.jpeg_mem_dest(jpeg, &writer->bytes, &writer->length);
+  }
+  if (!has_settings(writer, &wanted))
+    apply_settings(writer, &wanted);
   jpeg->image_width = (JDIMENSION)width;
   jpeg->image_height = (JDIMENSION)height;
-  jpeg->input_components = channels;
-  jpeg->in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  library.jpeg_set_defaults(jpeg);
-  jpeg->optimize_coding = options->optimize_size;
   jpeg->density_unit = (UINT8)options->density_unit;
   jpeg->X_density = (UINT16)options->x_density;
   jpeg->Y_density = (UINT16)options->y_density;
-  library.jpeg_set_quality(jpeg, options->quality, TRUE);
-  if (options->progressive)
-    library.jpeg_simple_progression(jpeg);
-  for (int i = 0; !options->downsample_chroma && i < jpeg->num_components; ++i)
-    jpeg->comp_info[i].h_samp_factor = jpeg->comp_info[i].v_samp_factor = 1;
   library.jpeg_start_compress(jpeg, TRUE);
   if (options->metadata.length > 0 && options->metadata.length < 65000)
     write_metadata(writer, options->metadata);
-  while (jpeg->next_scanline < jpeg->image_height) {
-    JSAMPROW row = (JSAMPROW)pixels + (size_t)jpeg->next_scanline * (size_t)(width * channels);
-    library.jpeg_write_scanlines(jpeg, &row, 1);
-  }
+  write_lines(writer, pixels);
   library.jpeg_finish_compress(jpeg);
+  writer->is_set = true;
   return NULL;
 }
 
@@ -333,13 +466,10 @@ dp_status *dp_jpeg_encode(const uint8_t *pixels, int64_t width, int64_t height, 
   DP_RETURN_IF_ERROR(need_library());
   if (width <= 0 || height <= 0 || width >= MAX_PIXELS / height)
     return dp_status_create(DP_INTERNAL, "a size that cannot be written");
-  writer *writer = DP_NEW(struct writer);
-  writer->jpeg.err = init_errors(&writer->errors);
+  writer *writer = writer_take();
   dp_status *status = write_image(writer, pixels, width, height, channels, options);
-  library.jpeg_destroy((j_common_ptr)&writer->jpeg);
   if (!status)
-    dp_text_append(out, writer->bytes, writer->length);
-  free(writer->bytes);
-  dp_free(writer);
+    dp_text_append(out, writer->bytes.items, writer->bytes.count);
+  writer_give(writer);
   return status;
 }

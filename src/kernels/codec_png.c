@@ -2,7 +2,6 @@
  * to the channels and depth that are wanted as libpng converts them for TensorFlow. Writing: the
  * filters, strategy and window that libpng would choose, so that files come out as TensorFlow's.
  * The pixels are unpacked by zlib in one stream over all IDAT chunks. */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -368,10 +367,8 @@ typedef struct writer {
   dp_text *out;
 } writer;
 
-/* Writers at rest. zlib's memory for one is large enough that the system takes it back each time,
- * and to have it anew costs more than to pack a small image. */
-#define KEPT_WRITERS 4
-static _Atomic(writer *) kept_writers[KEPT_WRITERS];
+/* zlib's memory for one is large enough that the system would take it back each time. */
+static dp_coder_rest resting_writers;
 
 static void writer_destroy(writer *writer) {
   deflateEnd(&writer->stream);
@@ -380,17 +377,15 @@ static void writer_destroy(writer *writer) {
 }
 
 static writer *writer_take(void) {
-  for (int i = 0; i < KEPT_WRITERS; ++i) {
-    writer *kept = atomic_exchange_explicit(&kept_writers[i], NULL, memory_order_acquire);
-    if (kept)
-      return kept;
-  }
-  writer *fresh = dp_malloc(sizeof *fresh); /* the block need not be zeroed */
-  memset(&fresh->stream, 0, sizeof fresh->stream);
-  fresh->window_bits = 0;
-  fresh->scratch = NULL;
-  fresh->scratch_size = 0;
-  return fresh;
+  writer *writer = dp_coder_take(&resting_writers);
+  if (writer)
+    return writer;
+  writer = dp_malloc(sizeof *writer); /* the block need not be zeroed */
+  memset(&writer->stream, 0, sizeof writer->stream);
+  writer->window_bits = 0;
+  writer->scratch = NULL;
+  writer->scratch_size = 0;
+  return writer;
 }
 
 static void writer_give(writer *writer) {
@@ -399,13 +394,8 @@ static void writer_give(writer *writer) {
     writer->scratch = NULL;
     writer->scratch_size = 0;
   }
-  for (int i = 0; i < KEPT_WRITERS; ++i) {
-    struct writer *none = NULL;
-    if (atomic_compare_exchange_strong_explicit(&kept_writers[i], &none, writer,
-                                                memory_order_release, memory_order_relaxed))
-      return;
-  }
-  writer_destroy(writer);
+  if (!dp_coder_give(&resting_writers, writer))
+    writer_destroy(writer);
 }
 
 /* A stream for these settings, at its beginning. */
