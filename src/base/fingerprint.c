@@ -159,12 +159,21 @@ static inline uint64_t fetch_tail(const unsigned char *s, size_t left, size_t le
          (uint64_t)s[left - 1] << (8 * (left - 1));
 }
 
+static inline uint64_t mix_word(uint64_t hash, const unsigned char *at) {
+  return (hash ^ shift_mix(fetch64(at) * murmur) * murmur) * murmur;
+}
+
 uint64_t dp_hash64(const void *data, size_t length, uint64_t seed) {
   const unsigned char *s = data;
   uint64_t hash = seed ^ length * murmur;
   size_t left = length;
+  if (length >= 16) { /* most strings: two words without a loop */
+    hash = mix_word(mix_word(hash, s), s + 8);
+    s += 16;
+    left -= 16;
+  }
   for (; left >= 8; left -= 8, s += 8)
-    hash = (hash ^ shift_mix(fetch64(s) * murmur) * murmur) * murmur;
+    hash = mix_word(hash, s);
   if (left > 0)
     hash = (hash ^ fetch_tail(s, left, length)) * murmur;
   return shift_mix(shift_mix(hash) * murmur);

@@ -307,44 +307,47 @@ uint64_t dp_string_strong_hash(const uint64_t key[2], dp_view text) {
   return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static inline int64_t bucket_of(const hash_state *state, uint64_t hash) {
-  return (int64_t)(hash % state->buckets);
-}
-
 typedef struct hash_work {
   const hash_state *state;
-  const dp_tensor *input;
+  const dp_tstring *strings;
   int64_t *to;
 } hash_work;
 
 static void old_hash_range(void *arg, int64_t begin, int64_t end) {
   const hash_work *work = arg;
+  const dp_tstring *strings = work->strings;
+  int64_t *to = work->to;
+  uint64_t buckets = work->state->buckets;
   for (int64_t i = begin; i < end; ++i) {
-    dp_view text = dp_string_at(work->input, i);
-    work->to[i] = bucket_of(work->state, dp_hash64(text.data, text.length, 0xDECAFCAFFE));
+    dp_view text = dp_tstring_view(&strings[i]);
+    to[i] = (int64_t)(dp_hash64(text.data, text.length, 0xDECAFCAFFE) % buckets);
   }
 }
 
 static void fast_hash_range(void *arg, int64_t begin, int64_t end) {
   const hash_work *work = arg;
+  const dp_tstring *strings = work->strings;
+  int64_t *to = work->to;
+  uint64_t buckets = work->state->buckets;
   for (int64_t i = begin; i < end; ++i) {
-    dp_view text = dp_string_at(work->input, i);
-    work->to[i] = bucket_of(work->state, dp_fingerprint64(text.data, text.length));
+    dp_view text = dp_tstring_view(&strings[i]);
+    to[i] = (int64_t)(dp_fingerprint64(text.data, text.length) % buckets);
   }
 }
 
 static void strong_hash_range(void *arg, int64_t begin, int64_t end) {
   const hash_work *work = arg;
+  const hash_state *state = work->state;
   for (int64_t i = begin; i < end; ++i)
-    work->to[i] = bucket_of(work->state,
-                            dp_string_strong_hash(work->state->key, dp_string_at(work->input, i)));
+    work->to[i] = (int64_t)(dp_string_strong_hash(state->key, dp_tstring_view(&work->strings[i])) %
+                            state->buckets);
 }
 
 static dp_status *hash_all(dp_op_context *context, const hash_state *state, dp_range_fn hash) {
   const dp_tensor *input = dp_op_input(context, 0);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
-  hash_work work = {state, input, output->data};
+  hash_work work = {state, dp_tensor_strings(input), output->data};
   dp_op_for(context, input->shape.elements, 40, hash, &work);
   return NULL;
 }
