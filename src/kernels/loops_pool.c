@@ -123,7 +123,8 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
   ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name,                             \
                .row_largest = row_largest_##name, .row_average = row_average_##name,               \
                .row_places = row_places_##name, .row_picks = row_picks_##name,                     \
-               .row_shares = row_shares_##name, .row_gather = row_gather_##name
+               .row_shares = row_shares_##name, .row_gather = row_gather_##name,                   \
+               .row_scatter = row_scatter_##name
 
 const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
     .fns =

@@ -152,6 +152,50 @@ static void DP_PASTE(row_shares, SUFFIX)(const dp_pooling_row *row, const void *
   }
 }
 
+/* A vector of the channels of a window whose pixels no other has. */
+INLINE void DP_PASTE(scatter_vector, SUFFIX)(const int64_t rows, const int64_t columns,
+                                             const int64_t rest, const dp_pooling_row *row,
+                                             const T *from, const T *gradient, T *to) {
+  VECTOR place = DP_PASTE(pool_vector, SUFFIX)(PLACE, rows, columns, rest, row, from, from, 0, 0);
+  VECTOR share = LOAD(gradient, rest);
+  DP_UNROLL
+  for (int64_t y = 0; y < rows; ++y)
+    DP_UNROLL
+  for (int64_t x = 0; x < columns; ++x) {
+    VECTOR number = (T)(y * row->size + x) - (VECTOR){0}, none = {0};
+    STORE(to + y * row->row_step + x * row->channels,
+          (VECTOR)ADD_IF_EQUAL(none, place, number, share), rest);
+  }
+}
+
+INLINE void DP_PASTE(scatter_pixel, SUFFIX)(const int64_t rows, const int64_t columns,
+                                            const dp_pooling_row *row, const T *from,
+                                            const T *gradient, T *to) {
+  int64_t c = 0, rest;
+  for (; c + LANES <= row->channels; c += LANES)
+    DP_PASTE(scatter_vector, SUFFIX)(rows, columns, 0, row, from + c, gradient + c, to + c);
+  rest = row->channels - c;
+  if (rest > 0)
+    DP_PASTE(scatter_vector, SUFFIX)(rows, columns, rest, row, from + c, gradient + c, to + c);
+}
+
+static void DP_PASTE(row_scatter, SUFFIX)(const dp_pooling_row *given, const void *from_data,
+                                          const void *gradient_data, void *to_data) {
+  const dp_pooling_row row = *given;
+  const T *from = from_data, *gradient = gradient_data;
+  T *to = to_data;
+  for (int64_t x = 0; x < row.out; ++x, gradient += row.channels) {
+    int64_t start = x * row.stride - row.before, first = start < 0 ? 0 : start;
+    int64_t last = start + row.size < row.in ? start + row.size : row.in;
+    int64_t at = first * row.channels;
+    if (row.rows == 2 && last - first == 2)
+      DP_PASTE(scatter_pixel, SUFFIX)(2, 2, &row, from + at, gradient, to + at);
+    else
+      DP_PASTE(scatter_pixel, SUFFIX)
+    (row.rows, last - first, &row, from + at, gradient, to + at);
+  }
+}
+
 /* A vector of the channels of pixel `dx` of cell `window`, the pixels from that window's first to
  * the next one's: the windows that have it are this one and those before it. */
 INLINE VECTOR DP_PASTE(gather_vector, SUFFIX)(const bool has_places, const int64_t rows,

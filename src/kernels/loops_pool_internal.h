@@ -56,6 +56,9 @@ typedef struct dp_pooling_fns {
   void (*row_shares)(const dp_pooling_row *row, const void *gradient, void *to);
   void (*row_gather)(const dp_pooling_row *row, const dp_pooling_cover *covers, int64_t count,
                      void *to);
+  /* All rows of pixels below a row of windows that share none: where the largest elements were,
+   * the gradient, and 0 elsewhere. */
+  void (*row_scatter)(const dp_pooling_row *row, const void *from, const void *gradient, void *to);
 } dp_pooling_fns;
 
 typedef struct dp_pooling_loops {

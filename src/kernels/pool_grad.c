@@ -215,11 +215,32 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
   dp_free(memory);
 }
 
+/* Whether every coordinate lies in exactly one window. */
+static bool is_paved(const dp_window *window) {
+  return window->size == window->stride &&
+         window->out * window->stride - window->before >= window->in;
+}
+
+/* Rows of output pixels, [batch, height], whose windows share no pixel. */
+static void scatter_rows(void *arg, int64_t begin, int64_t end) {
+  const gradient_work *work = arg;
+  const dp_window *d = work->plan->dims;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t y = i % d[1].out, image = i / d[1].out, from = row_start(work, image, y);
+    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
+    work->state->fns->row_scatter(&row, work->in + from,
+                                  work->gradient + place(work, 0, 0, i * d[2].out, 0),
+                                  work->to + from);
+  }
+}
+
 static void run_flat(dp_op_context *context, const gradient_work *work) {
   const dp_window *d = work->plan->dims;
   int64_t row = d[2].out * (work->plan->channels * d[1].size * d[2].size / 8 + 20);
   if (work->run == gather_pixel)
     dp_op_for(context, work->plan->batch * d[1].out, row, pick_rows, (void *)work);
+  else if (work->in && is_paved(&d[1]) && is_paved(&d[2]))
+    dp_op_for(context, work->plan->batch * d[1].out, row * 2, scatter_rows, (void *)work);
   else
     dp_op_for(context, work->plan->batch * d[1].in, row * 2 / d[1].stride + 20, gather_rows,
               (void *)work);
