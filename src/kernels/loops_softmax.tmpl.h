@@ -1,9 +1,32 @@
 /* Softmax and cross entropies of one floating type. The includer defines T, SUFFIX, LANES and
  * FAST(name). Short rows are taken many at a time, so that the exponentials, which are nearly all
  * of the work, run over one long array. */
+/* Of a long row, by turns: a maximum is not to wait for the one before. */
+static T DP_PASTE(largest_of_many, SUFFIX)(const T *values, int64_t count) {
+  T turns[4 * LANES];
+  int64_t i = 4 * LANES;
+  for (int lane = 0; lane < 4 * LANES; ++lane)
+    turns[lane] = values[lane];
+  for (; i + 4 * LANES <= count; i += 4 * LANES)
+    for (int lane = 0; lane < 4 * LANES; ++lane)
+      turns[lane] = values[i + lane] > turns[lane] ? values[i + lane] : turns[lane];
+  for (; i + LANES <= count; i += LANES)
+    for (int lane = 0; lane < LANES; ++lane)
+      turns[lane] = values[i + lane] > turns[lane] ? values[i + lane] : turns[lane];
+  for (int half = 2 * LANES; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane)
+      turns[lane] = turns[lane + half] > turns[lane] ? turns[lane + half] : turns[lane];
+  T result = turns[0];
+  for (; i < count; ++i)
+    result = values[i] > result ? values[i] : result;
+  return result;
+}
+
 static inline T DP_PASTE(largest, SUFFIX)(const T *values, int64_t count) {
   T lanes[LANES], result = -(T)INFINITY;
   int64_t i = 0;
+  if (count >= LONG_ROW)
+    return DP_PASTE(largest_of_many, SUFFIX)(values, count);
   if (count >= LANES) {
     for (int lane = 0; lane < LANES; ++lane)
       lanes[lane] = values[lane];

@@ -99,12 +99,22 @@ static inline float dp_exp(float x) {
   return p * dp_power_of_two(half) * dp_power_of_two(k - half);
 }
 
-/* For x <= 0: what would be subnormal is 0. */
+/* For x <= 0: what would be subnormal is 0. The power of two is added to the exponent: its integer
+ * is what is left of the shifted argument when the higher bits go. */
 static inline float dp_exp_below_zero(float x) {
-  float n;
-  int32_t k;
-  float r = dp_reduce_exp(x < -87.3f ? -87.3f : x, &n, &k);
-  float result = (1.0f + dp_expm1_reduced(r)) * dp_power_of_two(k);
+  const float magic = 12582912.0f; /* as in dp_reduce_exp */
+  float clamped = x < -87.3f ? -87.3f : x;
+  float shifted = dp_fma_float(clamped, 1.44269504f, magic), n = shifted - magic;
+  float r = dp_fma_float(n, 2.12194440e-4f, dp_fma_float(n, -0.693359375f, clamped));
+  float p = 1.989198063e-04f;
+  p = dp_fma_float(p, r, 1.393454149e-03f);
+  p = dp_fma_float(p, r, 8.333310485e-03f);
+  p = dp_fma_float(p, r, 4.166645557e-02f);
+  p = dp_fma_float(p, r, 1.666666716e-01f);
+  p = dp_fma_float(p, r, 0.5f);
+  p = dp_fma_float(p, r, 1.0f);
+  p = dp_fma_float(p, r, 1.0f);
+  float result = dp_bits_float(dp_float_bits(p) + (dp_float_bits(shifted) << 23));
   return x < -87.3f ? 0.0f : result;
 }
 
