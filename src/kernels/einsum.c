@@ -2,9 +2,10 @@
  * dimensions that are broadcast, repeated labels (diagonals) on either side included.
  *
  * Operands are views: a stride for each label, 0 where one is broadcast, the sum of several where a
- * label is repeated. Each operand is packed to [batch, free, contracted], summing over labels that
- * nobody else has, unless it lies like that already; then it is a batch of products of matrices
- * (gemm_internal.h), whose result is spread over the output's labels. */
+ * label is repeated. Then it is a batch of products of matrices (gemm_internal.h), which take views
+ * as they are where the rows of every matrix are evenly apart. An operand of another kind is packed
+ * to [batch, free, contracted] first, summing over labels that nobody else has; a result of another
+ * kind is spread over the output's labels. */
 #include "kernels/families_internal.h"
 
 #include <string.h>
@@ -203,7 +204,10 @@ static int64_t axes_size(const axes *axes) {
   return size;
 }
 
-static void axes_add(axes *axes, int64_t size, int64_t stride) {
+/* Always inlined: gcc 12's analysis of memory between functions (-fipa-modref) takes calls of it
+ * for calls without effect, and drops them. */
+static inline __attribute__((always_inline)) void axes_add(axes *axes, int64_t size,
+                                                           int64_t stride) {
   if (size == 1)
     return;
   int last = axes->count - 1;
@@ -216,8 +220,14 @@ static void axes_add(axes *axes, int64_t size, int64_t stride) {
   axes->strides[axes->count++] = stride;
 }
 
-static bool axes_is_dense(const axes *axes) {
-  return axes->count == 0 || (axes->count == 1 && axes->strides[0] == 1);
+/* Whether these are rows and columns of a matrix, and then the elements between its rows. */
+static bool axes_are_matrix(const axes *rows, const axes *columns, int64_t *row_out) {
+  int64_t width = axes_size(columns), row = rows->count > 0 ? rows->strides[0] : width;
+  if (rows->count > 1 || columns->count > 1 || row < width ||
+      (columns->count == 1 && columns->strides[0] != 1))
+    return false;
+  *row_out = row;
+  return true;
 }
 
 static void add_element(dp_dtype dtype, char *to, const char *from) {
@@ -333,6 +343,13 @@ static void collect(const einsum_state *state, const labels *all, int operand, l
       axes_add(axes, all->sizes[i], all->strides[strides_of][i]);
 }
 
+static axes axes_of(const einsum_state *state, const labels *all, int operand, label_kind kind,
+                    int strides_of) {
+  axes axes = {0};
+  collect(state, all, operand, kind, strides_of, &axes);
+  return axes;
+}
+
 static int64_t kind_size(const einsum_state *state, const labels *all, int operand,
                          label_kind kind) {
   int64_t size = 1;
@@ -343,9 +360,16 @@ static int64_t kind_size(const einsum_state *state, const labels *all, int opera
 }
 
 /* ---- Operands ---- */
+/* Of every matrix the place, by the index of the batch, and the rows. */
+typedef struct matrices {
+  char *data;
+  axes batch;
+  int64_t row; /* elements between rows */
+} matrices;
+
 typedef struct operand {
-  const char *data;
-  bool contracted_first; /* [batch, contracted, free] instead of [batch, free, contracted] */
+  matrices matrices;
+  bool contracted_first; /* rows are contracted labels, instead of free ones */
   dp_buffer *widened, *packed;
 } operand;
 
@@ -354,54 +378,73 @@ static void operand_deinit(operand *operand) {
   dp_buffer_release(operand->packed);
 }
 
-static axes operand_axes(const einsum_state *state, const labels *all, int slot,
-                         bool contracted_first) {
-  axes axes = {0};
-  collect(state, all, slot, KIND_BATCH, slot, &axes);
-  collect(state, all, slot, contracted_first ? KIND_CONTRACTED : KIND_FREE, slot, &axes);
-  collect(state, all, slot, contracted_first ? KIND_FREE : KIND_CONTRACTED, slot, &axes);
-  return axes;
+static matrices dense_matrices(void *data, int64_t batch, int64_t rows, int64_t columns) {
+  matrices dense = {.data = data, .row = columns};
+  axes_add(&dense.batch, batch, rows * columns);
+  return dense;
 }
 
-static dp_status *operand_init(operand *operand, dp_op_context *context, const einsum_state *state,
+/* False unless the operand is a batch of matrices as it is. */
+static bool find_matrices(operand *operand, const einsum_state *state, const labels *all,
+                          int slot) {
+  axes own = axes_of(state, all, slot, KIND_FREE, slot);
+  axes contracted = axes_of(state, all, slot, KIND_CONTRACTED, slot);
+  axes summed = axes_of(state, all, slot, KIND_SUMMED, slot);
+  int64_t *row = &operand->matrices.row;
+  operand->contracted_first = !axes_are_matrix(&own, &contracted, row);
+  if (summed.count > 0 || (operand->contracted_first && !axes_are_matrix(&contracted, &own, row)))
+    return false;
+  operand->matrices.batch = axes_of(state, all, slot, KIND_BATCH, slot);
+  return true;
+}
+
+static dp_status *pack_operand(operand *operand, dp_op_context *context, const einsum_state *state,
                                const labels *all, int slot) {
-  const void *data;
-  DP_RETURN_IF_ERROR(
-      dp_gemm_widen(context, dp_op_input(context, slot), state->work, &data, &operand->widened));
-  operand->data = data;
-  axes summed = {0};
-  collect(state, all, slot, KIND_SUMMED, slot, &summed);
-  for (int order = 0; order < 2; ++order) {
-    axes axes = operand_axes(state, all, slot, order == 1);
-    operand->contracted_first = order == 1;
-    if (summed.count == 0 && axes_is_dense(&axes))
-      return NULL;
-  }
-  operand->contracted_first = false;
-  axes kept = operand_axes(state, all, slot, false);
+  axes kept = axes_of(state, all, slot, KIND_BATCH, slot);
+  int64_t batch = axes_size(&kept);
+  collect(state, all, slot, KIND_FREE, slot, &kept);
+  collect(state, all, slot, KIND_CONTRACTED, slot, &kept);
+  axes summed = axes_of(state, all, slot, KIND_SUMMED, slot);
   view_work work = {.dtype = state->work,
                     .size = dp_dtype_size(state->work),
                     .kept = &kept,
                     .summed = &summed,
-                    .view = operand->data};
+                    .view = operand->matrices.data};
   DP_RETURN_IF_ERROR(dp_buffer_create((size_t)axes_size(&kept) * work.size, &operand->packed));
   work.dense = operand->packed->data;
   walk(context, &work);
-  operand->data = work.dense;
+  operand->contracted_first = false;
+  operand->matrices = dense_matrices(work.dense, batch, kind_size(state, all, slot, KIND_FREE),
+                                     kind_size(state, all, slot, KIND_CONTRACTED));
   return NULL;
+}
+
+static dp_status *operand_init(operand *operand, dp_op_context *context, const einsum_state *state,
+                               const labels *all, int slot, bool is_packed) {
+  const void *data;
+  DP_RETURN_IF_ERROR(
+      dp_gemm_widen(context, dp_op_input(context, slot), state->work, &data, &operand->widened));
+  operand->matrices.data = (char *)data;
+  if (!is_packed && find_matrices(operand, state, all, slot))
+    return NULL;
+  return pack_operand(operand, context, state, all, slot);
 }
 
 /* ---- Products ---- */
 typedef struct product {
   dp_gemm gemm;
-  int64_t a_matrix, b_matrix, c_matrix; /* bytes */
+  const matrices *a, *b, *c;
 } product;
+
+static char *matrix_at(const matrices *matrices, int64_t index, dp_dtype dtype) {
+  return matrices->data + offset_of(&matrices->batch, index) * (int64_t)dp_dtype_size(dtype);
+}
 
 static dp_gemm gemm_at(const product *work, int64_t index) {
   dp_gemm gemm = work->gemm;
-  gemm.a = (const char *)gemm.a + index * work->a_matrix;
-  gemm.b = (const char *)gemm.b + index * work->b_matrix;
-  gemm.c = (char *)gemm.c + index * work->c_matrix;
+  gemm.a = matrix_at(work->a, index, gemm.dtype);
+  gemm.b = matrix_at(work->b, index, gemm.dtype);
+  gemm.c = matrix_at(work->c, index, gemm.dtype);
   return gemm;
 }
 
@@ -413,25 +456,20 @@ static void run_products(void *arg, int64_t begin, int64_t end) {
 }
 
 static void multiply(dp_op_context *context, const einsum_state *state, const labels *all,
-                     const operand *operands, void *result) {
-  int64_t batch = kind_size(state, all, 0, KIND_BATCH), m = kind_size(state, all, 0, KIND_FREE);
-  int64_t n = kind_size(state, all, 1, KIND_FREE), k = kind_size(state, all, 0, KIND_CONTRACTED);
-  int64_t size = (int64_t)dp_dtype_size(state->work);
+                     const operand *operands, const matrices *result) {
+  int64_t batch = kind_size(state, all, 0, KIND_BATCH);
   product work = {.gemm = {.dtype = state->work,
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .a = operands[0].data,
-                           .b = operands[1].data,
-                           .c = result,
-                           .a_stride = operands[0].contracted_first ? m : k,
-                           .b_stride = operands[1].contracted_first ? n : k,
-                           .c_stride = n,
+                           .m = kind_size(state, all, 0, KIND_FREE),
+                           .n = kind_size(state, all, 1, KIND_FREE),
+                           .k = kind_size(state, all, 0, KIND_CONTRACTED),
+                           .a_stride = operands[0].matrices.row,
+                           .b_stride = operands[1].matrices.row,
+                           .c_stride = result->row,
                            .transpose_a = operands[0].contracted_first,
                            .transpose_b = !operands[1].contracted_first},
-                  .a_matrix = m * k * size,
-                  .b_matrix = k * n * size,
-                  .c_matrix = m * n * size};
+                  .a = &operands[0].matrices,
+                  .b = &operands[1].matrices,
+                  .c = result};
   if (batch >= 8) {
     dp_op_for(context, batch, dp_gemm_cost(&work.gemm), run_products, &work);
     return;
@@ -458,30 +496,39 @@ static void spread(dp_op_context *context, const einsum_state *state, const axes
   walk(context, &work);
 }
 
+static dp_status *run_two(dp_op_context *context, const einsum_state *state, const labels *all,
+                          const operand *operands, const axes *places, void *to, int64_t elements,
+                          dp_buffer **scratch) {
+  axes rows = axes_of(state, all, 0, KIND_FREE, 2), columns = axes_of(state, all, 1, KIND_FREE, 2);
+  matrices result = {.data = to};
+  bool is_direct = axes_size(places) == elements && axes_are_matrix(&rows, &columns, &result.row);
+  if (is_direct) {
+    result.batch = axes_of(state, all, 0, KIND_BATCH, 2);
+  } else {
+    size_t bytes = (size_t)axes_size(places) * dp_dtype_size(state->work);
+    DP_RETURN_IF_ERROR(dp_buffer_create(bytes, scratch));
+    result = dense_matrices((*scratch)->data, kind_size(state, all, 0, KIND_BATCH),
+                            axes_size(&rows), axes_size(&columns));
+  }
+  multiply(context, state, all, operands, &result);
+  if (!is_direct)
+    spread(context, state, places, result.data, to, elements);
+  return NULL;
+}
+
 static dp_status *run(dp_op_context *context, const einsum_state *state, const labels *all,
                       operand *operands, void *to, int64_t elements, dp_buffer **scratch) {
+  bool is_alone = state->input_count == 1;
   for (int i = 0; i < state->input_count; ++i)
-    DP_RETURN_IF_ERROR(operand_init(&operands[i], context, state, all, i));
-  axes places = {0};
-  collect(state, all, 0, KIND_BATCH, 2, &places);
+    DP_RETURN_IF_ERROR(operand_init(&operands[i], context, state, all, i, is_alone));
+  axes places = axes_of(state, all, 0, KIND_BATCH, 2);
   collect(state, all, 0, KIND_FREE, 2, &places);
-  if (state->input_count == 2)
-    collect(state, all, 1, KIND_FREE, 2, &places);
-  bool is_direct = axes_is_dense(&places) && axes_size(&places) == elements;
-  if (state->input_count == 1) {
-    spread(context, state, &places, operands[0].data, to, elements);
+  if (is_alone) {
+    spread(context, state, &places, operands[0].matrices.data, to, elements);
     return NULL;
   }
-  void *result = to;
-  if (!is_direct) {
-    size_t bytes = (size_t)axes_size(&places) * dp_dtype_size(state->work);
-    DP_RETURN_IF_ERROR(dp_buffer_create(bytes, scratch));
-    result = (*scratch)->data;
-  }
-  multiply(context, state, all, operands, result);
-  if (!is_direct)
-    spread(context, state, &places, result, to, elements);
-  return NULL;
+  collect(state, all, 1, KIND_FREE, 2, &places);
+  return run_two(context, state, all, operands, &places, to, elements, scratch);
 }
 
 static dp_status *einsum_compute(dp_op_context *context, void *memory) {
@@ -495,7 +542,7 @@ static dp_status *einsum_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   if (shape.elements == 0)
     return NULL;
-  operand operands[2] = {{0}};
+  operand operands[2] = {{.packed = NULL}};
   dp_buffer *scratch = NULL, *wide = NULL;
   void *to = output->data;
   dp_status *status = NULL;

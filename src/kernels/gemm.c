@@ -76,6 +76,16 @@ static void *conjugated(dp_dtype dtype, const void *from, int64_t rows, int64_t 
   return copy;
 }
 
+/* b as [k, n]: the loops would turn it an element at a time. NULL when that is as well. */
+static void *turned_operand(const dp_gemm *g) {
+  size_t size = dp_dtype_size(g->dtype);
+  if (!g->transpose_b || g->m < 4 || g->conjugate_b || (size != 4 && size != 8))
+    return NULL;
+  void *copy = dp_malloc((size_t)(g->n * g->k) * size);
+  dp_move_table()->transpose[size == 4 ? 2 : 3](copy, g->n, g->b, g->b_stride, g->k, g->n);
+  return copy;
+}
+
 static void run_loops(const dp_gemm *gemm) {
   dp_gemm g = *gemm;
   void *a_copy = NULL, *b_copy = NULL;
@@ -88,6 +98,10 @@ static void run_loops(const dp_gemm *gemm) {
     int64_t rows = g.transpose_b ? g.n : g.k, columns = g.transpose_b ? g.k : g.n;
     g.b = b_copy = conjugated(g.dtype, g.b, rows, columns, g.b_stride);
     g.b_stride = columns;
+  } else if ((b_copy = turned_operand(&g))) {
+    g.b = b_copy;
+    g.b_stride = g.n;
+    g.transpose_b = false;
   }
   dp_gemm_sizes sizes = {.m = g.m,
                          .n = g.n,
