@@ -8,7 +8,8 @@
  * A handle remembers what was found by it. The note holds as long as nothing has left the manager
  * it was made in: each removal gives the manager a new state, a number that no other manager of the
  * process has had. Notes are written and read with the lock shared, so the state does not change
- * meanwhile, and all who write to one handle write the same. */
+ * meanwhile. Sessions that share a process may use one handle with a manager each: a note is
+ * BUSY while one of them writes it, and read again after it was used. */
 #include "runtime/resource.h"
 
 #include <pthread.h>
@@ -25,6 +26,8 @@ struct dp_resources {
   dp_map *containers; /* name -> dp_map of resources */
   uint64_t state;     /* another one whenever a resource leaves */
 };
+
+#define BUSY UINT64_MAX /* the state of a note that is being written; 0: there is none */
 
 static uint64_t new_state(void) {
   static _Atomic uint64_t last;
@@ -126,6 +129,16 @@ dp_status *dp_resources_add(dp_resources *resources, const char *container, cons
   return status;
 }
 
+static void note_found(dp_resource_handle *handle, dp_resource *found, uint64_t state) {
+  uint64_t before = atomic_load_explicit(&handle->found_state, memory_order_relaxed);
+  if (before == BUSY ||
+      !atomic_compare_exchange_strong_explicit(&handle->found_state, &before, BUSY,
+                                               memory_order_acquire, memory_order_relaxed))
+    return; /* somebody else's note is as good */
+  atomic_store_explicit(&handle->found, found, memory_order_release);
+  atomic_store_explicit(&handle->found_state, state, memory_order_release);
+}
+
 /* Retained, or NULL. `handle` (may be NULL) is the one that the names are from. */
 static dp_resource *find_retained(dp_resources *resources, const char *container, const char *name,
                                   const char *type_name, dp_resource_handle *handle) {
@@ -136,10 +149,8 @@ static dp_resource *find_retained(dp_resources *resources, const char *container
   dp_resource *found = entries ? dp_map_get_n(entries, key.data, key.length) : NULL;
   if (found)
     dp_resource_retain(found);
-  if (found && handle) {
-    atomic_store_explicit(&handle->found, found, memory_order_relaxed);
-    atomic_store_explicit(&handle->found_state, resources->state, memory_order_release);
-  }
+  if (found && handle)
+    note_found(handle, found, resources->state);
   pthread_rwlock_unlock(&resources->lock);
   key_deinit(&key);
   return found;
@@ -166,8 +177,10 @@ dp_resource *dp_resources_recall(dp_resources *resources, const dp_resource_hand
   pthread_rwlock_rdlock(&resources->lock);
   dp_resource *found = NULL;
   if (atomic_load_explicit(&handle->found_state, memory_order_acquire) == resources->state)
-    found = atomic_load_explicit(&handle->found, memory_order_relaxed);
-  if (found && found->ops == type)
+    found = atomic_load_explicit(&handle->found, memory_order_acquire);
+  if (found &&
+      atomic_load_explicit(&handle->found_state, memory_order_relaxed) == resources->state &&
+      found->ops == type)
     dp_resource_retain(found);
   else
     found = NULL;
