@@ -334,6 +334,10 @@ typedef struct writer {
   DP_ARRAY(JOCTET) bytes;
   bool is_set; /* for `settings`, and has written an image with them */
   settings settings;
+  /* The library writes tables byte by byte. What it wrote for the first image with these settings
+   * is put between the parts of the later ones. */
+  dp_text quantization, coding;
+  size_t head; /* bytes of this image before its frame: where the first tables go */
 } writer;
 
 static dp_coder_rest resting_writers;
@@ -381,7 +385,48 @@ static void writer_give(writer *writer) {
     return;
   library.jpeg_destroy((j_common_ptr)&writer->jpeg);
   DP_ARRAY_FREE(&writer->bytes);
+  dp_text_deinit(&writer->quantization);
+  dp_text_deinit(&writer->coding);
   dp_free(writer);
+}
+
+/* ---- Tables ---- */
+enum { FRAME = 0xc0, CODING = 0xc4, QUANTIZATION = 0xdb };
+
+/* The place behind all segments of that kind at `at`. */
+static size_t pass_segments(const writer *writer, uint8_t kind, size_t at) {
+  const JOCTET *bytes = writer->bytes.items;
+  while (at + 4 <= writer->bytes.count && bytes[at] == 0xff && bytes[at + 1] == kind)
+    at += 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
+  return at;
+}
+
+static void remember_tables(writer *writer) {
+  const JOCTET *bytes = writer->bytes.items;
+  size_t frame = pass_segments(writer, QUANTIZATION, writer->head);
+  size_t coding = pass_segments(writer, FRAME, frame);
+  size_t scan = pass_segments(writer, CODING, coding);
+  dp_text_clear(&writer->quantization);
+  dp_text_clear(&writer->coding);
+  if (frame == coding || scan > writer->bytes.count)
+    return;
+  dp_text_append(&writer->quantization, bytes + writer->head, frame - writer->head);
+  dp_text_append(&writer->coding, bytes + coding, scan - coding);
+}
+
+static void insert(writer *writer, size_t at, const dp_text *segments) {
+  size_t length = segments->length;
+  DP_ARRAY_RESERVE(&writer->bytes, writer->bytes.count + length);
+  JOCTET *place = writer->bytes.items + at;
+  memmove(place + length, place, writer->bytes.count - at);
+  memcpy(place, segments->data, length);
+  writer->bytes.count += length;
+}
+
+/* The tables that the library left out. */
+static void insert_tables(writer *writer) {
+  insert(writer, pass_segments(writer, FRAME, writer->head), &writer->coding);
+  insert(writer, writer->head, &writer->quantization);
 }
 
 /* ---- Images ---- */
@@ -445,18 +490,25 @@ static dp_status *write_image(writer *writer, const uint8_t *pixels, int64_t wid
     writer->is_set = false;
     return dp_status_create(DP_INTERNAL, "%s", writer->errors.message);
   }
-  if (!has_settings(writer, &wanted))
+  bool is_first = !has_settings(writer, &wanted);
+  if (is_first)
     apply_settings(writer, &wanted);
+  bool writes_tables = is_first || writer->coding.length == 0;
   jpeg->image_width = (JDIMENSION)width;
   jpeg->image_height = (JDIMENSION)height;
   jpeg->density_unit = (UINT8)options->density_unit;
   jpeg->X_density = (UINT16)options->x_density;
   jpeg->Y_density = (UINT16)options->y_density;
-  library.jpeg_start_compress(jpeg, TRUE);
+  library.jpeg_start_compress(jpeg, writes_tables);
   if (options->metadata.length > 0 && options->metadata.length < 65000)
     write_metadata(writer, options->metadata);
+  writer->head = (size_t)(writer->destination.next_output_byte - writer->bytes.items);
   write_lines(writer, pixels);
   library.jpeg_finish_compress(jpeg);
+  if (is_first)
+    remember_tables(writer);
+  if (!writes_tables)
+    insert_tables(writer);
   writer->is_set = true;
   return NULL;
 }
