@@ -10,6 +10,7 @@
 /* after stdio.h */
 #include <jpeglib.h>
 #include <jerror.h>
+#include "base/arena.h"
 #include "base/memory.h"
 #include "kernels/codec_internal.h"
 
@@ -71,6 +72,70 @@ static struct jpeg_error_mgr *init_errors(errors *errors) {
   return &errors->manager;
 }
 
+/* ---- Memory for one image ----
+ * The library would take a dozen pieces from the system for each image and give them back; here
+ * they come from an arena that is kept. What it needs for a whole image at once (progressive ones)
+ * it still takes itself. */
+typedef struct memory {
+  struct jpeg_memory_mgr own; /* the library's functions */
+  dp_arena *arena;
+  bool keeps_nothing; /* what is to stay for the next image goes with this one too */
+} memory;
+#define ALIGNMENT                                                                                  \
+  ((size_t)64) /* for its vector code, which also reads and writes whole vectors                   \
+                */
+#define MOST_RESTING_BYTES ((size_t)1 << 20)
+
+static void *from_arena(memory *memory, size_t size) {
+  size_t at = (size_t)dp_arena_allocate(memory->arena, size + ALIGNMENT);
+  return (void *)((at + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+}
+
+static void *allocate_piece(j_common_ptr common, int pool, size_t size) {
+  memory *memory = common->client_data;
+  if (pool == JPOOL_PERMANENT && !memory->keeps_nothing)
+    return memory->own.alloc_small(common, pool, size);
+  return from_arena(memory, size);
+}
+
+/* `rows` of `bytes` each behind an array of pointers to them. */
+static void *allocate_rows(memory *memory, size_t bytes, JDIMENSION rows) {
+  void **array = from_arena(memory, rows * sizeof *array);
+  char *data = from_arena(memory, rows * bytes);
+  for (JDIMENSION i = 0; i < rows; ++i)
+    array[i] = data + i * bytes;
+  return array;
+}
+
+static JSAMPARRAY allocate_samples(j_common_ptr common, int pool, JDIMENSION width,
+                                   JDIMENSION rows) {
+  size_t bytes = ((size_t)width * sizeof(JSAMPLE) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+  return allocate_rows(common->client_data, bytes, rows);
+}
+
+static JBLOCKARRAY allocate_blocks(j_common_ptr common, int pool, JDIMENSION width,
+                                   JDIMENSION rows) {
+  return allocate_rows(common->client_data, width * sizeof(JBLOCK), rows);
+}
+
+static void free_pieces(j_common_ptr common, int pool) {
+  memory *memory = common->client_data;
+  memory->own.free_pool(common, pool);
+  if (pool == JPOOL_IMAGE)
+    dp_arena_reset(memory->arena);
+}
+
+static void memory_start(memory *memory, j_common_ptr common) {
+  memory->own = *common->mem;
+  memory->arena = dp_arena_create();
+  common->client_data = memory;
+  common->mem->alloc_small = allocate_piece;
+  common->mem->alloc_large = allocate_piece;
+  common->mem->alloc_sarray = allocate_samples;
+  common->mem->alloc_barray = allocate_blocks;
+  common->mem->free_pool = free_pieces;
+}
+
 /* ---- The source: a piece of memory ---- */
 typedef struct source {
   struct jpeg_source_mgr manager;
@@ -119,9 +184,9 @@ typedef struct reader {
   struct jpeg_decompress_struct jpeg;
   errors errors;
   source source;
-  __typeof__(((struct jpeg_memory_mgr *)0)->alloc_small) allocate; /* the library's */
-  bool is_finished;                                                /* and may be used again */
-  JSAMPLE *line;                                                   /* scratch for one line */
+  memory memory;
+  bool is_finished; /* and may be used again */
+  JSAMPLE *line;    /* scratch for one line */
   uint8_t *pixels;
   size_t stride;
   JDIMENSION width, height; /* of the result */
@@ -131,11 +196,7 @@ typedef struct reader {
 
 static dp_coder_rest resting_readers;
 
-/* Tables would stay for the next image, which may be a damaged one without: they go with this. */
-static void *allocate_for_image(j_common_ptr common, int pool, size_t size) {
-  return ((reader *)common)->allocate(common, JPOOL_IMAGE, size);
-}
-
+/* They were in the arena. The next image may be a damaged one without. */
 static void forget_tables(struct jpeg_decompress_struct *jpeg) {
   memset(jpeg->quant_tbl_ptrs, 0, sizeof jpeg->quant_tbl_ptrs);
   memset(jpeg->dc_huff_tbl_ptrs, 0, sizeof jpeg->dc_huff_tbl_ptrs);
@@ -158,19 +219,21 @@ static void reader_give(reader *reader) {
   if (reader->is_finished) {
     reader->is_finished = false;
     forget_tables(&reader->jpeg);
-    if (dp_coder_give(&resting_readers, reader))
+    if (dp_arena_bytes(reader->memory.arena) <= MOST_RESTING_BYTES &&
+        dp_coder_give(&resting_readers, reader))
       return;
   }
   library.jpeg_destroy((j_common_ptr)&reader->jpeg);
+  dp_arena_destroy(reader->memory.arena);
   dp_free(reader);
 }
 
 static void reader_open(reader *reader, dp_view data, bool recover) {
-  if (!reader->allocate) {
+  if (!reader->memory.arena) {
     library.jpeg_CreateDecompress(&reader->jpeg, JPEG_LIB_VERSION,
                                   sizeof(struct jpeg_decompress_struct));
-    reader->allocate = reader->jpeg.mem->alloc_small;
-    reader->jpeg.mem->alloc_small = allocate_for_image;
+    reader->memory.keeps_nothing = true;
+    memory_start(&reader->memory, (j_common_ptr)&reader->jpeg);
   }
   reader->source.manager.init_source = source_start;
   reader->source.manager.fill_input_buffer = source_fill;
@@ -330,6 +393,7 @@ typedef struct settings {
 typedef struct writer {
   struct jpeg_compress_struct jpeg;
   errors errors;
+  memory memory;
   struct jpeg_destination_mgr destination;
   DP_ARRAY(JOCTET) bytes;
   bool is_set; /* for `settings`, and has written an image with them */
@@ -344,7 +408,6 @@ static dp_coder_rest resting_writers;
 
 /* ---- The destination: memory of the writer ---- */
 #define FIRST_BYTES ((size_t)4096)
-#define MOST_RESTING_BYTES ((size_t)1 << 20)
 
 static void destination_start(j_compress_ptr jpeg) {
   writer *writer = (struct writer *)jpeg;
@@ -381,9 +444,11 @@ static writer *writer_take(void) {
 /* Only one that has written an image may be used again, and not with tables of that image's own. */
 static void writer_give(writer *writer) {
   if (writer->is_set && !writer->settings.progressive && !writer->settings.optimize_size &&
-      writer->bytes.capacity <= MOST_RESTING_BYTES && dp_coder_give(&resting_writers, writer))
+      writer->bytes.capacity + dp_arena_bytes(writer->memory.arena) <= MOST_RESTING_BYTES &&
+      dp_coder_give(&resting_writers, writer))
     return;
   library.jpeg_destroy((j_common_ptr)&writer->jpeg);
+  dp_arena_destroy(writer->memory.arena);
   DP_ARRAY_FREE(&writer->bytes);
   dp_text_deinit(&writer->quantization);
   dp_text_deinit(&writer->coding);
@@ -455,6 +520,7 @@ static void apply_settings(writer *writer, const settings *wanted) {
                                                         .empty_output_buffer = destination_grow,
                                                         .term_destination = destination_end};
     jpeg->dest = &writer->destination;
+    memory_start(&writer->memory, (j_common_ptr)jpeg);
   }
   jpeg->input_components = wanted->channels;
   jpeg->in_color_space = wanted->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;

@@ -126,6 +126,20 @@ for data in JPEGS:
     CASES.append(Case("DecodeImage", [data], {"dtype": tf.uint16}))
     CASES.append(Case("DecodeGif", [data]))
     CASES.append(Case("DecodeBmp", [data]))
+
+
+def without_segments(data, kind):
+    """The file without its tables: nothing may be left of those that the file before had."""
+    kept, at = data[:2], 2
+    while data[at + 1] != 0xda:
+        end = at + 2 + int.from_bytes(data[at + 2:at + 4], "big")
+        kept += data[at:end] if data[at + 1] != kind else b""
+        at = end
+    return kept + data[at:]
+
+
+for data in JPEGS:
+    CASES += [Case("DecodeJpeg", [without_segments(data, kind)]) for kind in (0xc4, 0xdb)]
 CASES.append(Case("ExtractJpegShape", [b"\xff\xd8\xffnonsense"]))
 CASES.append(Case("DecodeJpeg", [b"\xff\xd8\xffnonsense"]))
 for channels in (1, 3):
@@ -135,6 +149,9 @@ for channels in (1, 3):
                   {"quality": 101}):
         CASES.append(Case("EncodeJpeg", [smooth(33, 21, channels)], attrs))
     CASES.append(Case("EncodeJpegVariableQuality", [smooth(9, 9, channels), np.int32(30)]))
+# The same settings one after the other, in several sizes.
+CASES += [Case("EncodeJpeg", [smooth(height, width, channels)]) for channels in (1, 3)
+          for height, width in ((1, 1), (16, 16), (40, 300), (17, 8))]
 CASES += [Case("EncodeJpeg", [np.zeros([2, 2, 4], np.uint8)]),
           Case("EncodeJpeg", [np.zeros([2, 2], np.uint8)]),
           Case("EncodeJpeg", [np.zeros([0, 2, 3], np.uint8)])]
