@@ -40,7 +40,7 @@ tf.compat.v1.disable_eager_execution()
 
 HERE = pathlib.Path(__file__).resolve().parent
 BARS = {table.SMALL: 1.5, table.LARGE: 1.0}
-CLOSE = 1.05  # times the bar
+CLOSE, EVEN = 1.05, 0.97  # times the bar
 SLICE_SECONDS = 0.004  # of one side's turn
 LEAST_STEPS, MOST_STEPS = 2, 20
 
@@ -155,8 +155,10 @@ def summarize(results, errors):
             chosen = [one for one in results
                       if one.label.startswith(size) and one.threads == threads]
             below = [one for one in chosen if one.ratio < one.bar]
+            even = [one for one in below if one.ratio >= one.bar * EVEN]
             print(f"{size}, threads {threads}: {len(chosen)} measured, geometric mean "
-                  f"{mean(chosen):.2f}, {len(below)} below {BARS[size]}")
+                  f"{mean(chosen):.2f}, {len(below)} below {BARS[size]} ({len(even)} of them by less "
+                  f"than {1 - EVEN:.0%}, which two runs may see differently)")
     below = sorted((one for one in results if one.ratio < one.bar),
                    key=lambda one: one.ratio / one.bar)
     if below:
