@@ -11,11 +11,19 @@
 #include "kernels/loops_move_internal.h"
 #include "kernels/loops_types_internal.h"
 
-/* With a right operand of up to so many elements, which fits the second-level cache, our loops for
- * small matrices are faster than tiles: they do not pack it (measured in float, with k from 32 to
- * 256: 114 against 108 GFLOP/s at 64). When it is transposed they pack it once for every PANEL_K
- * rows, one by one. */
+/* Our loops for small matrices do not pack the right operand, so they are faster than tiles when it
+ * has up to SMALL_OPERAND elements, and with few rows when all that is read stays in the
+ * second-level cache (in float, GFLOP/s: 114 against 108 at 784x64x128, 116 against 111 at
+ * 64x128x784, but 92 against 102 at 1000x128x1024). */
 #define SMALL_OPERAND 65536
+#define SMALL_OPERANDS 262144
+#define FEW_ROWS 256
+
+static bool is_small(const dp_gemm *gemm) {
+  return gemm->n * gemm->k <= SMALL_OPERAND ||
+         (gemm->m <= FEW_ROWS && (gemm->m + gemm->n) * gemm->k <= SMALL_OPERANDS);
+}
+
 static bool fits_blas(const dp_gemm *gemm) {
   return gemm->m <= INT_MAX && gemm->n <= INT_MAX && gemm->k <= INT_MAX &&
          gemm->a_stride <= INT_MAX && gemm->b_stride <= INT_MAX && gemm->c_stride <= INT_MAX;
@@ -76,14 +84,19 @@ static void *conjugated(dp_dtype dtype, const void *from, int64_t rows, int64_t 
   return copy;
 }
 
-/* b as [k, n]: the loops would turn it an element at a time. NULL when that is as well. */
-static void *turned_operand(const dp_gemm *g) {
+/* b as [k, n], because the loops would turn it an element at a time. NULL when that is as well. */
+static dp_buffer *turned_operand(const dp_gemm *g) {
   size_t size = dp_dtype_size(g->dtype);
   if (!g->transpose_b || g->m < 4 || g->conjugate_b || (size != 4 && size != 8))
     return NULL;
-  void *copy = dp_malloc((size_t)(g->n * g->k) * size);
-  dp_move_table()->transpose[size == 4 ? 2 : 3](copy, g->n, g->b, g->b_stride, g->k, g->n);
-  return copy;
+  dp_buffer *turned;
+  dp_status *status = dp_buffer_create((size_t)(g->n * g->k) * size, &turned);
+  if (status) {
+    dp_status_release(status);
+    return NULL;
+  }
+  dp_move_table()->transpose[size == 4 ? 2 : 3](turned->data, g->n, g->b, g->b_stride, g->k, g->n);
+  return turned;
 }
 
 static void run_loops(const dp_gemm *gemm) {
@@ -98,8 +111,10 @@ static void run_loops(const dp_gemm *gemm) {
     int64_t rows = g.transpose_b ? g.n : g.k, columns = g.transpose_b ? g.k : g.n;
     g.b = b_copy = conjugated(g.dtype, g.b, rows, columns, g.b_stride);
     g.b_stride = columns;
-  } else if ((b_copy = turned_operand(&g))) {
-    g.b = b_copy;
+  }
+  dp_buffer *turned = turned_operand(&g);
+  if (turned) {
+    g.b = turned->data;
     g.b_stride = g.n;
     g.transpose_b = false;
   }
@@ -113,6 +128,7 @@ static void run_loops(const dp_gemm *gemm) {
                          .b_transposed = g.transpose_b,
                          .accumulates = g.accumulates};
   dp_gemm_table()->fn[g.dtype](g.a, g.b, g.c, &sizes);
+  dp_buffer_release(turned);
   dp_free(a_copy);
   dp_free(b_copy);
 }
@@ -263,8 +279,8 @@ void dp_gemm_run(const dp_gemm *gemm) {
     gemm = &turned;
   bool is_real = gemm->dtype == DP_FLOAT || gemm->dtype == DP_DOUBLE;
   /* One row is bound by memory; our loops read b once, without packing it. */
-  bool is_small = is_real && (gemm->m == 1 || gemm->n * gemm->k <= SMALL_OPERAND);
-  if (gemm->k == 0 || is_small || (!run_tiles(gemm) && !run_blas(gemm)))
+  bool is_simple = is_real && (gemm->m == 1 || is_small(gemm));
+  if (gemm->k == 0 || is_simple || (!run_tiles(gemm) && !run_blas(gemm)))
     run_loops(gemm);
 }
 
