@@ -44,15 +44,16 @@ INLINE void DP_PASTE(store, SUFFIX)(T *to, VECTOR value, const int64_t rest) {
 #define STORE DP_PASTE(store, SUFFIX)
 
 /* ---- From windows to a pixel of the output ---- */
+/* `left`, unless NULL, has the first column of the window, and gets the last. */
 INLINE VECTOR DP_PASTE(pool_vector, SUFFIX)(const pooling kind, const int64_t rows,
                                             const int64_t columns, const int64_t rest,
                                             const dp_pooling_row *row, const T *from,
-                                            const T *other, T first, T factor) {
+                                            const T *other, T first, T factor, VECTOR *left) {
   VECTOR best = {0}, result = {0};
   if (kind == LARGEST)
     best = LEAST - (VECTOR){0};
   else if (kind != AVERAGE)
-    best = LOAD(from, rest);
+    best = left ? left[0] : LOAD(from, rest);
   if (kind == PICK)
     result = LOAD(other, rest);
   DP_UNROLL
@@ -62,7 +63,9 @@ INLINE VECTOR DP_PASTE(pool_vector, SUFFIX)(const pooling kind, const int64_t ro
     if (kind != LARGEST && kind != AVERAGE && y + x == 0)
       continue;
     int64_t at = y * row->row_step + x * row->channels;
-    VECTOR value = LOAD(from + at, rest);
+    VECTOR value = left && x == 0 ? left[y] : LOAD(from + at, rest);
+    if (left && x == columns - 1)
+      left[y] = value;
     if (kind == AVERAGE)
       best += value;
     if (kind == PLACE) {
@@ -88,21 +91,23 @@ INLINE void DP_PASTE(pool_pixel, SUFFIX)(const pooling kind, const int64_t rows,
   for (; c + LANES <= row->channels; c += LANES)
     STORE(to + c,
           DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, 0, row, from + c, other + c, first,
-                                        factor),
+                                        factor, NULL),
           0);
   rest = row->channels - c;
   if (rest > 0)
     STORE(to + c,
           DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, rest, row, from + c, other + c, first,
-                                        factor),
+                                        factor, NULL),
           rest);
 }
 
-INLINE void DP_PASTE(pool_row, SUFFIX)(const pooling kind, const dp_pooling_row *row, const T *from,
-                                       const T *other, T *to) {
+/* Windows [begin, end), from the first pixel and to the first place of the row. */
+INLINE void DP_PASTE(pool_span, SUFFIX)(const pooling kind, int64_t begin, int64_t end,
+                                        const dp_pooling_row *row, const T *from, const T *other,
+                                        T *to) {
   int64_t channels = row->channels, rows = row->rows;
   T whole = (T)1 / (T)(rows * row->size);
-  for (int64_t x = 0; x < row->out; ++x, to += channels) {
+  for (int64_t x = begin; x < end; ++x) {
     int64_t start = x * row->stride - row->before, first = start < 0 ? 0 : start;
     int64_t last = start + row->size < row->in ? start + row->size : row->in;
     int64_t columns = last - first, at = first * channels;
@@ -110,12 +115,34 @@ INLINE void DP_PASTE(pool_row, SUFFIX)(const pooling kind, const dp_pooling_row 
     T factor = columns == row->size ? whole : (T)1 / (T)(rows * columns);
     if (rows == 2 && columns == 2)
       DP_PASTE(pool_pixel, SUFFIX)
-    (kind, 2, 2, row, from + at, other + at, place, factor, to);
-    else if (rows == 3 && columns == 3)
-        DP_PASTE(pool_pixel, SUFFIX)(kind, 3, 3, row, from + at, other + at, place, factor, to);
+    (kind, 2, 2, row, from + at, other + at, place, factor, to + x * channels);
+    else if (rows == 3 && columns == 3) DP_PASTE(pool_pixel, SUFFIX)(
+        kind, 3, 3, row, from + at, other + at, place, factor, to + x * channels);
     else DP_PASTE(pool_pixel, SUFFIX)(kind, rows, columns, row, from + at, other + at, place,
-                                      factor, to);
+                                      factor, to + x * channels);
   }
+}
+
+INLINE void DP_PASTE(pool_row, SUFFIX)(const pooling kind, const dp_pooling_row *row, const T *from,
+                                       const T *other, T *to) {
+  DP_PASTE(pool_span, SUFFIX)(kind, 0, row->out, row, from, other, to);
+}
+
+/* Places in whole windows of 3 x 3 that are two pixels apart, whose last column is the next one's
+ * first. */
+INLINE void DP_PASTE(places_of_three, SUFFIX)(int64_t begin, int64_t end, const int64_t rest,
+                                              const dp_pooling_row *row, const T *from, T *to) {
+  int64_t channels = row->channels;
+  VECTOR left[3];
+  from += (begin * 2 - row->before) * channels;
+  DP_UNROLL
+  for (int y = 0; y < 3; ++y)
+    left[y] = LOAD(from + y * row->row_step, rest);
+  for (int64_t x = begin; x < end; ++x, from += 2 * channels)
+    STORE(to + x * channels,
+          DP_PASTE(pool_vector, SUFFIX)(PLACE, 3, 3, rest, row, from, from, (T)(row->first_row * 3),
+                                        0, left),
+          rest);
 }
 
 /* Rows are copied: nothing that is stored can be a part of them, then. */
@@ -129,7 +156,18 @@ static void DP_PASTE(row_average, SUFFIX)(const dp_pooling_row *row, const void 
 }
 static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *row, const void *from, void *to) {
   const dp_pooling_row own = *row;
-  DP_PASTE(pool_row, SUFFIX)(PLACE, &own, from, from, to);
+  int64_t begin = (own.before + 1) / 2, end = (own.in + own.before - 3) / 2 + 1, c = 0;
+  if (own.rows != 3 || own.size != 3 || own.stride != 2 || begin >= end) {
+    DP_PASTE(pool_row, SUFFIX)(PLACE, &own, from, from, to);
+    return;
+  }
+  DP_PASTE(pool_span, SUFFIX)(PLACE, 0, begin, &own, from, from, to);
+  for (; c + LANES <= own.channels; c += LANES)
+    DP_PASTE(places_of_three, SUFFIX)(begin, end, 0, &own, (const T *)from + c, (T *)to + c);
+  if (c < own.channels)
+    DP_PASTE(places_of_three, SUFFIX)
+  (begin, end, own.channels - c, &own, (const T *)from + c, (T *)to + c);
+  DP_PASTE(pool_span, SUFFIX)(PLACE, end, own.out, &own, from, from, to);
 }
 static void DP_PASTE(row_picks, SUFFIX)(const dp_pooling_row *row, const void *from,
                                         const void *other, void *to) {
@@ -156,7 +194,8 @@ static void DP_PASTE(row_shares, SUFFIX)(const dp_pooling_row *row, const void *
 INLINE void DP_PASTE(scatter_vector, SUFFIX)(const int64_t rows, const int64_t columns,
                                              const int64_t rest, const dp_pooling_row *row,
                                              const T *from, const T *gradient, T *to) {
-  VECTOR place = DP_PASTE(pool_vector, SUFFIX)(PLACE, rows, columns, rest, row, from, from, 0, 0);
+  VECTOR place =
+      DP_PASTE(pool_vector, SUFFIX)(PLACE, rows, columns, rest, row, from, from, 0, 0, NULL);
   VECTOR share = LOAD(gradient, rest);
   DP_UNROLL
   for (int64_t y = 0; y < rows; ++y)
@@ -196,61 +235,93 @@ static void DP_PASTE(row_scatter, SUFFIX)(const dp_pooling_row *given, const voi
   }
 }
 
-/* A vector of the channels of pixel `dx` of cell `window`, the pixels from that window's first to
- * the next one's: the windows that have it are this one and those before it. */
-INLINE VECTOR DP_PASTE(gather_vector, SUFFIX)(const bool has_places, const int64_t rows,
-                                              const int64_t stride, const int64_t dx,
-                                              const int64_t rest, const int64_t first,
-                                              const int64_t end, int64_t channels,
-                                              const dp_pooling_cover *covers, int64_t at) {
-  VECTOR sum = {0};
-  DP_UNROLL
-  for (int64_t y = 0; y < rows; ++y)
-    DP_UNROLL
-  for (int64_t back = first; back < end; ++back) {
-    int64_t from = at - back * channels;
-    VECTOR share = LOAD((const T *)covers[y].shares + from, rest);
-    if (!has_places) {
-      sum += share;
-      continue;
-    }
-    VECTOR number = (T)(covers[y].place + dx + back * stride) - (VECTOR){0};
-    sum = (VECTOR)ADD_IF_EQUAL(sum, LOAD((const T *)covers[y].places + from, rest), number, share);
-  }
-  return sum;
+INLINE VECTOR DP_PASTE(add_share, SUFFIX)(const bool has_places, VECTOR sum, VECTOR share,
+                                          VECTOR place, T number) {
+  VECTOR wanted = number - (VECTOR){0};
+  return has_places ? (VECTOR)ADD_IF_EQUAL(sum, place, wanted, share) : sum + share;
 }
 
-/* One vector of the channels of all pixels of the row. */
+/* Cells [begin, end) of a row, one vector of the channels at `c`. Cell w has the pixels from window
+ * w's first to the next window's: the windows that have one of them are w and those before it. Any
+ * of them may be missing at the ends of a row. */
+INLINE void DP_PASTE(gather_edge, SUFFIX)(const bool has_places, int64_t begin, int64_t end,
+                                          const int64_t rest, const dp_pooling_row *row,
+                                          const dp_pooling_cover *covers, int64_t rows, int64_t c,
+                                          T *to) {
+  int64_t channels = row->channels;
+  for (int64_t x = begin * row->stride; x < end * row->stride; ++x) {
+    int64_t pixel = x - row->before, last = x / row->stride;
+    int64_t first = x < row->size ? 0 : (x - row->size) / row->stride + 1;
+    last = last < row->out ? last : row->out - 1;
+    if (pixel < 0 || pixel >= row->in)
+      continue;
+    VECTOR sum = {0}, place = {0};
+    for (int64_t y = 0; y < rows; ++y)
+      for (int64_t window = last; window >= first; --window) {
+        int64_t at = window * channels + c;
+        if (has_places)
+          place = LOAD((const T *)covers[y].places + at, rest);
+        sum = DP_PASTE(add_share, SUFFIX)(has_places, sum,
+                                          LOAD((const T *)covers[y].shares + at, rest), place,
+                                          (T)(covers[y].place + x - window * row->stride));
+      }
+    STORE(to + pixel * channels + c, sum, rest);
+  }
+}
+
+/* The same where nothing is missing: what a window gives stays in registers for the cells after
+ * it. `rows`, `size` and `stride` are constants where this is inlined. */
+INLINE void DP_PASTE(gather_inner, SUFFIX)(const bool has_places, const int64_t rows,
+                                           const int64_t size, const int64_t stride, int64_t begin,
+                                           int64_t end, const int64_t rest,
+                                           const dp_pooling_row *row,
+                                           const dp_pooling_cover *covers, int64_t c, T *to) {
+  const int64_t most = (size - 1) / stride + 1; /* windows that a pixel can be in */
+  int64_t channels = row->channels;
+  VECTOR share[2][2] = {0}, place[2][2] = {0};
+  for (int64_t window = begin - most + 1; window < end; ++window) {
+    DP_UNROLL
+    for (int64_t y = 0; y < rows; ++y) {
+      share[y][1] = share[y][0];
+      place[y][1] = place[y][0];
+      share[y][0] = LOAD((const T *)covers[y].shares + window * channels + c, rest);
+      if (has_places)
+        place[y][0] = LOAD((const T *)covers[y].places + window * channels + c, rest);
+    }
+    if (window < begin)
+      continue;
+    T *cell = to + (window * stride - row->before) * channels + c;
+    DP_UNROLL
+    for (int64_t dx = 0; dx < stride; ++dx) {
+      VECTOR sum = {0};
+      DP_UNROLL
+      for (int64_t y = 0; y < rows; ++y)
+        DP_UNROLL
+      for (int64_t back = 0; back < (size - dx + stride - 1) / stride; ++back)
+        sum = DP_PASTE(add_share, SUFFIX)(has_places, sum, share[y][back], place[y][back],
+                                          (T)(covers[y].place + dx + back * stride));
+      STORE(cell + dx * channels, sum, rest);
+    }
+  }
+}
+
+/* One vector of the channels of all pixels of the row; `size` 0: of any windows. */
 INLINE void DP_PASTE(gather_column, SUFFIX)(const bool has_places, const int64_t rows,
                                             const int64_t size, const int64_t stride,
                                             const int64_t rest, const dp_pooling_row *row,
                                             const dp_pooling_cover *covers, int64_t c, T *to) {
-  int64_t cells = (row->in + row->before + stride - 1) / stride, channels = row->channels;
-  const int64_t most = (size - 1) / stride + 1; /* windows that a pixel can be in */
-  for (int64_t window = 0; window < cells; ++window) {
-    int64_t pixel = window * stride - row->before, at = window * channels + c;
-    T *cell = to + pixel * channels + c;
-    if (window >= most - 1 && window < row->out && pixel >= 0 && pixel + stride <= row->in) {
-      DP_UNROLL
-      for (int64_t dx = 0; dx < stride; ++dx)
-        STORE(cell + dx * channels,
-              DP_PASTE(gather_vector, SUFFIX)(has_places, rows, stride, dx, rest, 0,
-                                              (size - dx + stride - 1) / stride, channels, covers,
-                                              at),
-              rest);
-      continue;
-    }
-    int64_t first = window < row->out ? 0 : window - row->out + 1;
-    for (int64_t dx = 0; dx < stride; ++dx) {
-      int64_t end = (size - dx + stride - 1) / stride;
-      end = window < end ? window + 1 : end;
-      if (pixel + dx >= 0 && pixel + dx < row->in)
-        STORE(cell + dx * channels,
-              DP_PASTE(gather_vector, SUFFIX)(has_places, rows, stride, dx, rest, first, end,
-                                              channels, covers, at),
-              rest);
-    }
+  int64_t cells = (row->in + row->before + row->stride - 1) / row->stride;
+  if (!size) {
+    DP_PASTE(gather_edge, SUFFIX)(has_places, 0, cells, rest, row, covers, rows, c, to);
+    return;
   }
+  int64_t begin = (row->before + size - 1) / stride, end = (row->in + row->before) / stride;
+  end = end < row->out ? end : row->out;
+  begin = begin < end ? begin : end;
+  DP_PASTE(gather_edge, SUFFIX)(has_places, 0, begin, rest, row, covers, rows, c, to);
+  DP_PASTE(gather_inner, SUFFIX)
+  (has_places, rows, size, stride, begin, end, rest, row, covers, c, to);
+  DP_PASTE(gather_edge, SUFFIX)(has_places, end, cells, rest, row, covers, rows, c, to);
 }
 
 INLINE void DP_PASTE(gather_row, SUFFIX)(const bool has_places, const int64_t rows,
@@ -279,11 +350,11 @@ static void DP_PASTE(row_gather, SUFFIX)(const dp_pooling_row *row, const dp_poo
   else if (has_places && count == 2 && is_three)
     DP_PASTE(gather_row, SUFFIX)(true, 2, 3, 2, &own, two, to);
   else if (has_places)
-    DP_PASTE(gather_row, SUFFIX)(true, count, own.size, own.stride, &own, covers, to);
+    DP_PASTE(gather_row, SUFFIX)(true, count, 0, 0, &own, covers, to);
   else if (count == 1 && is_two)
     DP_PASTE(gather_row, SUFFIX)(false, 1, 2, 2, &own, two, to);
   else
-    DP_PASTE(gather_row, SUFFIX)(false, count, own.size, own.stride, &own, covers, to);
+    DP_PASTE(gather_row, SUFFIX)(false, count, 0, 0, &own, covers, to);
 }
 #undef VECTOR
 #undef MEMORY

@@ -79,6 +79,7 @@ for padding in ["SAME", "VALID"]:
     for window in [(1, 1), (2, 2), (3, 3), (5, 2)]:
         for strides in [(1, 1), (2, 2), (3, 1)]:
             pool(np.float32, (2, 9, 8, 5), window, strides, padding)
+    pool(np.float32, (2, 15, 14, 40), (3, 3), (2, 2), padding)
 pool(np.float32, (3, 14, 14, 300), (2, 2), (2, 2), "SAME")
 pool(np.float32, (2, 28, 28, 32), (2, 2), (2, 2), "VALID")
 pool(np.float32, (2, 4, 4, 2), (5, 5), (1, 1), "SAME")
