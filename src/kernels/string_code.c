@@ -14,32 +14,65 @@ static dp_status *encode_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "pad", memory);
 }
 
-static dp_status *encode(const void *state, dp_view input, dp_text *text) {
-  const uint8_t *from = (const uint8_t *)input.data;
-  char block[4 * 256];
-  size_t used = 0, whole = input.length / 3 * 3, rest = input.length - whole;
-  for (size_t i = 0; i < whole; i += 3) {
-    uint32_t group = (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8 | from[i + 2];
-    for (int k = 0; k < 4; ++k)
-      block[used++] = alphabet[group >> (18 - 6 * k) & 63];
-    if (used == sizeof block) {
-      dp_text_append(text, block, used);
-      used = 0;
-    }
-  }
-  if (rest > 0) {
-    uint32_t group = (uint32_t)from[whole] << 16 | (rest > 1 ? (uint32_t)from[whole + 1] << 8 : 0);
-    for (size_t k = 0; k <= rest; ++k)
-      block[used++] = alphabet[group >> (18 - 6 * k) & 63];
-    for (size_t k = rest; k < 3 && *(const bool *)state; ++k)
-      block[used++] = '=';
-  }
-  dp_text_append(text, block, used);
-  return NULL;
+/* Three bytes as four digits. */
+static inline void encode_group(uint32_t group, char *to) {
+  uint32_t text = (uint32_t)(uint8_t)alphabet[group >> 18 & 63] |
+                  (uint32_t)(uint8_t)alphabet[group >> 12 & 63] << 8 |
+                  (uint32_t)(uint8_t)alphabet[group >> 6 & 63] << 16 |
+                  (uint32_t)(uint8_t)alphabet[group & 63] << 24;
+  memcpy(to, &text, sizeof text);
 }
 
+static size_t encoded_length(size_t length, bool pads) {
+  return length / 3 * 4 + (length % 3 == 0 ? 0 : pads ? 4 : length % 3 + 1);
+}
+
+static void encode(dp_view input, bool pads, char *to) {
+  const uint8_t *from = (const uint8_t *)input.data;
+  size_t groups = input.length / 3, rest = input.length % 3;
+  for (size_t i = 0; i < groups; ++i, from += 3, to += 4)
+    encode_group((uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2], to);
+  if (rest == 0)
+    return;
+  char last[4];
+  encode_group((uint32_t)from[0] << 16 | (rest > 1 ? (uint32_t)from[1] << 8 : 0), last);
+  memset(last + rest + 1, '=', 3 - rest);
+  memcpy(to, last, pads ? 4 : rest + 1);
+}
+
+typedef struct encode_work {
+  const dp_tensor *input;
+  const dp_tensor *output; /* strings of the right lengths */
+  bool pads;
+} encode_work;
+
+static void encode_range(void *arg, int64_t begin, int64_t end) {
+  const encode_work *work = arg;
+  for (int64_t i = begin; i < end; ++i)
+    encode(dp_string_at(work->input, i), work->pads,
+           (char *)dp_tstring_data(&dp_tensor_strings(work->output)[i]));
+}
+
+/* All lengths are known beforehand: the strings are views into one buffer. */
 static dp_status *encode_compute(dp_op_context *context, void *memory) {
-  return dp_string_map(context, encode, memory);
+  const dp_tensor *input = dp_op_input(context, 0);
+  bool pads = *(bool *)memory;
+  size_t total = 0, used = 0;
+  for (int64_t i = 0; i < input->shape.elements; ++i)
+    total += encoded_length(dp_string_at(input, i).length, pads);
+  dp_buffer *buffer;
+  dp_tensor output;
+  DP_RETURN_IF_ERROR(dp_buffer_create(total, &buffer));
+  DP_RETURN_IF_ERROR(dp_tensor_create_strings(&input->shape, buffer, &output));
+  for (int64_t i = 0; i < input->shape.elements; ++i) {
+    size_t length = encoded_length(dp_string_at(input, i).length, pads);
+    dp_tstring_assign_view(&dp_tensor_strings(&output)[i], (char *)buffer->data + used, length);
+    used += length;
+  }
+  encode_work work = {input, &output, pads};
+  dp_op_for(context, input->shape.elements, 40, encode_range, &work);
+  dp_op_set_output(context, 0, &output);
+  return NULL;
 }
 
 /* The value of a digit; what is none has a bit above the sixth. */
@@ -137,6 +170,18 @@ static dp_status *raw_shape(const dp_tensor *input, int64_t count, dp_shape *sha
   return dp_shape_make(input->shape.rank + 1, dims, shape_out);
 }
 
+typedef struct raw_work {
+  const dp_tensor *input;
+  char *to;
+  size_t length; /* of every string */
+} raw_work;
+
+static void copy_range(void *arg, int64_t begin, int64_t end) {
+  const raw_work *work = arg;
+  for (int64_t i = begin; i < end; ++i)
+    memcpy(work->to + (size_t)i * work->length, dp_string_at(work->input, i).data, work->length);
+}
+
 static dp_status *raw_compute(dp_op_context *context, void *memory) {
   const dp_tensor *input = dp_op_input(context, 0);
   dp_dtype dtype = dp_op_output_type(context, 0);
@@ -155,8 +200,9 @@ static dp_status *raw_compute(dp_op_context *context, void *memory) {
   dp_tensor *output;
   DP_RETURN_IF_ERROR(raw_shape(input, (int64_t)(length / size), &shape));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  for (int64_t i = 0; i < count && length > 0; ++i)
-    memcpy((char *)output->data + (size_t)i * length, dp_string_at(input, i).data, length);
+  raw_work work = {input, output->data, length};
+  if (length > 0)
+    dp_op_for(context, count, (int64_t)(length / 40) + 1, copy_range, &work);
   put_in_order(memory, output->data, dp_tensor_bytes(output));
   return NULL;
 }
