@@ -20,7 +20,6 @@ static inline T DP_PASTE(sign_of, SUFFIX)(T x) {
 UNARY(abs, T, CALL(fabs)(x))
 UNARY(neg, T, -x)
 UNARY(sign, T, DP_PASTE(sign_of, SUFFIX)(x))
-UNARY(reciprocal, T, 1 / x)
 UNARY(square, T, x *x)
 UNARY(sqrt, T, CALL(sqrt)(x))
 UNARY(exp, T, FAST(exp)(x))

@@ -153,11 +153,11 @@ static inline float dp_reduce_log(float x, float *k_out) {
   *k_out = (float)k;
   return dp_bits_float((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
 }
-/* What log gives outside of (0, inf). */
+/* What log gives outside of (0, inf), where `regular` may be anything. */
 static inline float dp_log_special(float x, float regular) {
-  float result = x == 0.0f ? -INFINITY : regular;
-  result = x == INFINITY ? INFINITY : result;
-  return x >= 0.0f ? result : NAN;
+  float result = x > 0.0f ? regular : -INFINITY;
+  result = x < INFINITY ? result : x;
+  return x < 0.0f ? NAN : result;
 }
 
 static inline float dp_log(float x) {
@@ -172,12 +172,9 @@ static inline float dp_log(float x) {
 static inline float dp_log1p(float x) {
   float k, u = 1.0f + x;
   float f = dp_reduce_log(u, &k);
-  /* What was lost in rounding 1 + x, relative to u. */
-  float lost = k > 0.0f ? 1.0f - (u - x) : x - (u - 1.0f);
-  float correction = lost / u;
-  f = k == 0.0f ? x : f;
-  correction = k == 0.0f || x > 1e15f ? 0.0f : correction;
-  float low = dp_fma_float(k, -2.12194440e-4f, dp_log1p_tail(f) + correction);
+  /* What was lost in rounding 1 + x. */
+  float whole = u - 1.0f, lost = (1.0f - (u - whole)) + (x - whole);
+  float low = dp_fma_float(k, -2.12194440e-4f, dp_log1p_tail(f) + lost / u);
   float result = dp_fma_float(k, 0.693359375f, f + low);
   result = dp_log_special(u, result);
   return x == 0.0f ? x : result;
@@ -274,17 +271,16 @@ static inline float dp_atan2(float y, float x) {
   return dp_with_sign(angle, y);
 }
 
-/* e^x for -120 <= x <= 1, to nine digits, in double. */
-static inline double dp_exp_nine_digits(double x) {
+/* e^x for -120 <= x <= 1, to eight digits, in double. */
+static inline double dp_exp_eight_digits(double x) {
   const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
   double shifted = dp_fma_double(x, 1.44269504088896340736, magic), n = shifted - magic;
   double r = dp_fma_double(n, -0.69314718055994530942, x);
-  double p = 1.98993932385739373e-04;
-  p = dp_fma_double(p, r, 1.39337317248051169e-03);
-  p = dp_fma_double(p, r, 8.33329833928580198e-03);
-  p = dp_fma_double(p, r, 4.16664641897515550e-02);
-  p = dp_fma_double(p, r, 1.66666667193277274e-01);
-  p = dp_fma_double(p, r, 5.00000001353650525e-01);
+  double p = 1.38131310131403193e-03;
+  p = dp_fma_double(p, r, 8.36942452748666577e-03);
+  p = dp_fma_double(p, r, 4.16684573753618517e-02);
+  p = dp_fma_double(p, r, 1.66665147430417826e-01);
+  p = dp_fma_double(p, r, 4.99999930473285836e-01);
   union {
     uint64_t bits;
     double value;
@@ -292,67 +288,68 @@ static inline double dp_exp_nine_digits(double x) {
   return dp_fma_double(p * r, r, 1.0 + r) * scale.value;
 }
 
-/* t e^(P(t) - x^2) with t = 1 / (1 + |x| / 2); below zero 2 less that. In double inside. */
+/* t P(t) e^(-x^2) with t = 1 / (1 + 0.3 |x|); below zero 2 less that. In double inside. */
 static inline float dp_erfc(float x) {
-  double a = (double)dp_abs_float(x);
-  a = a > 10.5 ? 10.5 : a; /* zero as a float */
-  double t = 1.0 / dp_fma_double(0.5, a, 1.0), p = -1.40617332681242740e-01;
-  p = dp_fma_double(p, t, 9.64371684878607027e-01);
-  p = dp_fma_double(p, t, -2.76850020664901297e+00);
-  p = dp_fma_double(p, t, 4.21076820624333692e+00);
-  p = dp_fma_double(p, t, -3.52917057058308092e+00);
-  p = dp_fma_double(p, t, 1.65558928581460707e+00);
-  p = dp_fma_double(p, t, -7.08129189362874278e-01);
-  p = dp_fma_double(p, t, 2.24958940989517520e-01);
-  p = dp_fma_double(p, t, 3.54627459119812583e-01);
-  p = dp_fma_double(p, t, 1.00167345045907386e+00);
-  p = dp_fma_double(p, t, -1.26557172524856831e+00);
-  double tail = t * dp_exp_nine_digits(dp_fma_double(-a, a, p));
-  float result = (float)(x < 0.0f ? 2.0 - tail : tail);
-  return x != x ? x : result;
+  float magnitude = dp_abs_float(x);
+  magnitude = magnitude > 10.5f ? 10.5f : magnitude; /* zero as a float */
+  double a = (double)magnitude, t = 1.0 / dp_fma_double(0.3, a, 1.0);
+  double p = -1.29529191494717755e-01;
+  p = dp_fma_double(p, t, 4.85596238042075412e-01);
+  p = dp_fma_double(p, t, -5.12352470488944611e-01);
+  p = dp_fma_double(p, t, 5.47813680485222720e-01);
+  p = dp_fma_double(p, t, -9.47227153270434330e-02);
+  p = dp_fma_double(p, t, 2.14960599398270752e-01);
+  p = dp_fma_double(p, t, 1.48329084033542891e-01);
+  p = dp_fma_double(p, t, 1.70716863316219991e-01);
+  p = dp_fma_double(p, t, 1.69187892440513882e-01);
+  double tail = t * p * dp_exp_eight_digits(-a * a);
+  return (float)(x < 0.0f ? 2.0 - tail : tail);
 }
 
 /* sin and cos of |x| <= DP_TRIGONOMETRY_LIMIT; beyond, use libm's. In double inside. */
 #define DP_TRIGONOMETRY_LIMIT 1e5f
-/* x = n pi/2 + r. */
-static inline double dp_reduce_circle(float x, int32_t *quadrant_out) {
+/* x = n pi/2 + r; the last two bits of `turns` are n's. */
+static inline double dp_reduce_circle(float x, uint64_t *turns_out) {
   const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
   double shifted = dp_fma_double((double)x, 0.63661977236758134308, magic);
   double n = shifted - magic;
-  *quadrant_out = (int32_t)(uint32_t)dp_double_bits(shifted);
+  *turns_out = dp_double_bits(shifted);
   /* 33 bits of pi/2: the product is exact */
   double r = dp_fma_double(n, -1.57079632673412561417, (double)x);
   return dp_fma_double(n, -6.07710050650619224932e-11, r);
 }
 static inline double dp_sin_reduced(double r) {
-  double square = r * r, p = 2.72437814094612312e-06;
-  p = dp_fma_double(p, square, -1.98400388725567466e-04);
-  p = dp_fma_double(p, square, 8.33333178521769580e-03);
-  p = dp_fma_double(p, square, -1.66666666636228311e-01);
+  double square = r * r, p = -1.95108689116940096e-04;
+  p = dp_fma_double(p, square, 8.33213170943999763e-03);
+  p = dp_fma_double(p, square, -1.66666542287197100e-01);
   return dp_fma_double(r * square, p, r);
 }
 static inline double dp_cos_reduced(double r) {
-  double square = r * r, p = -2.72958308276146168e-07;
-  p = dp_fma_double(p, square, 2.48005604299145047e-05);
-  p = dp_fma_double(p, square, -1.38888875973278104e-03);
-  p = dp_fma_double(p, square, 4.16666666641272096e-02);
+  double square = r * r, p = 2.44257144947774713e-05;
+  p = dp_fma_double(p, square, -1.38872517666085234e-03);
+  p = dp_fma_double(p, square, 4.16666443733616429e-02);
   return dp_fma_double(square * square, p, dp_fma_double(-0.5, square, 1.0));
 }
-static inline float dp_quarter_turn(double r, int32_t quadrant) {
-  double sine = dp_sin_reduced(r), cosine = dp_cos_reduced(r);
-  double value = quadrant & 1 ? cosine : sine;
-  return (float)(quadrant & 2 ? -value : value);
+/* The choices are masks, which stay in vectors of doubles. */
+static inline float dp_quarter_turn(double r, uint64_t turns) {
+  uint64_t sine = dp_double_bits(dp_sin_reduced(r)), cosine = dp_double_bits(dp_cos_reduced(r));
+  uint64_t is_odd = 0 - (turns & 1);
+  union {
+    uint64_t bits;
+    double value;
+  } turned = {((cosine & is_odd) | (sine & ~is_odd)) ^ ((turns & 2) << 62)};
+  return (float)turned.value;
 }
 static inline float dp_sin(float x) {
-  int32_t quadrant;
-  double r = dp_reduce_circle(x, &quadrant);
-  float result = dp_quarter_turn(r, quadrant);
+  uint64_t turns;
+  double r = dp_reduce_circle(x, &turns);
+  float result = dp_quarter_turn(r, turns);
   return x == 0.0f ? x : result;
 }
 static inline float dp_cos(float x) {
-  int32_t quadrant;
-  double r = dp_reduce_circle(x, &quadrant);
-  return dp_quarter_turn(r, quadrant + 1);
+  uint64_t turns;
+  double r = dp_reduce_circle(x, &turns);
+  return dp_quarter_turn(r, turns + 1);
 }
 
 /* ---- Doubles ---- */

@@ -212,14 +212,21 @@ static void test_integer_wrapping(void **state) {
 }
 
 /* ---- One input ---- */
+static double reciprocal(double x) {
+  return 1 / x;
+}
+
 static void test_unary(void **state) {
   static const struct {
     dp_unary_op op;
     double (*model)(double);
-  } cases[] = {{DP_UNARY_exp, exp},     {DP_UNARY_log, log},   {DP_UNARY_tanh, tanh},
-               {DP_UNARY_sin, sin},     {DP_UNARY_cos, cos},   {DP_UNARY_tan, tan},
-               {DP_UNARY_sqrt, sqrt},   {DP_UNARY_erf, erf},   {DP_UNARY_expm1, expm1},
-               {DP_UNARY_log1p, log1p}, {DP_UNARY_rint, rint}, {DP_UNARY_floor, floor}};
+  } cases[] = {{DP_UNARY_exp, exp},     {DP_UNARY_log, log},
+               {DP_UNARY_tanh, tanh},   {DP_UNARY_sin, sin},
+               {DP_UNARY_cos, cos},     {DP_UNARY_tan, tan},
+               {DP_UNARY_sqrt, sqrt},   {DP_UNARY_erf, erf},
+               {DP_UNARY_expm1, expm1}, {DP_UNARY_log1p, log1p},
+               {DP_UNARY_rint, rint},   {DP_UNARY_floor, floor},
+               {DP_UNARY_erfc, erfc},   {DP_UNARY_reciprocal, reciprocal}};
   EACH_ISA(isa) {
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; ++c) {
       static float input[MOST], output[MOST];
@@ -321,6 +328,20 @@ static void test_reduce(void **state) {
   }
 }
 
+static void test_reciprocal_of_specials(void **state) {
+  const float input[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, 1e38f, -3e38f, 1, 3};
+  EACH_ISA(isa) {
+    float output[10];
+    dp_unary_table_of(isa)->fn[DP_UNARY_reciprocal][DP_FLOAT](input, output, 10);
+    for (int i = 0; i < 10; ++i) {
+      float want = 1 / input[i];
+      bool is_near = fabsf(output[i] - want) <= fabsf(want) * 2e-7f + FLT_MIN * 1e-6f;
+      if (!(isnan(want) && isnan(output[i])) && output[i] != want && !is_near)
+        fail_msg("%s: 1 / %g is %g, not %g", dp_isa_name(isa), input[i], output[i], want);
+    }
+  }
+}
+
 static void test_reduce_nan(void **state) {
   static float x[500];
   EACH_ISA(isa) {
@@ -403,12 +424,19 @@ static void test_cast_and_select(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_binary_floats),    cmocka_unit_test(test_integer_division),
-      cmocka_unit_test(test_integer_wrapping), cmocka_unit_test(test_unary),
-      cmocka_unit_test(test_reduce),           cmocka_unit_test(test_reduce_nan),
-      cmocka_unit_test(test_sum_accuracy),     cmocka_unit_test(test_convert),
-      cmocka_unit_test(test_cast_and_select),  cmocka_unit_test(test_quotients_and_rests),
-      cmocka_unit_test(test_rests_of_floats),  cmocka_unit_test(test_clip),
+      cmocka_unit_test(test_binary_floats),
+      cmocka_unit_test(test_integer_division),
+      cmocka_unit_test(test_integer_wrapping),
+      cmocka_unit_test(test_unary),
+      cmocka_unit_test(test_reduce),
+      cmocka_unit_test(test_reduce_nan),
+      cmocka_unit_test(test_sum_accuracy),
+      cmocka_unit_test(test_convert),
+      cmocka_unit_test(test_cast_and_select),
+      cmocka_unit_test(test_quotients_and_rests),
+      cmocka_unit_test(test_rests_of_floats),
+      cmocka_unit_test(test_clip),
+      cmocka_unit_test(test_reciprocal_of_specials),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
