@@ -201,6 +201,12 @@ static dp_status *pass_compute(dp_op_context *context, void *state) {
   return NULL;
 }
 
+static dp_status *guarantee_compute(dp_op_context *context, void *state) {
+  if (dp_op_input(context, 0)->dtype == DP_RESOURCE)
+    return DP_INVALID("Input tensor cannot be a resource variable handle.");
+  return pass_compute(context, state);
+}
+
 static dp_status *pass_reference_compute(dp_op_context *context, void *state) {
   dp_op_pass_reference(context, 0, 0);
   return NULL;
@@ -237,7 +243,7 @@ static const dp_kernel rows[] = {
      .state_size = sizeof(dp_partial_shape),
      .create = ensure_create,
      .compute = ensure_compute},
-    {.op = "GuaranteeConst", CHEAP, .compute = pass_compute},
+    {.op = "GuaranteeConst", CHEAP, .compute = guarantee_compute},
     {.op = "DebugGradientIdentity", CHEAP, .compute = pass_compute},
     {.op = "DebugGradientRefIdentity", CHEAP, .compute = pass_reference_compute},
     {.op = "QuantizedReshape", CHEAP, .compute = quantized_reshape_compute},

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include "base/log.h"
 #include "base/memory.h"
+#include "storage/file.h"
 
 static void print_data(const dp_op_context *context, int32_t first, int64_t entries,
                        const char *separator, dp_text *text) {
@@ -84,6 +85,7 @@ typedef enum print_stream {
   STREAM_INFO,
   STREAM_WARN,
   STREAM_ERROR,
+  STREAM_FILE,
 } print_stream;
 
 static const char *const stream_names[] = {"stdout", "stderr", "log(info)", "log(warning)",
@@ -92,6 +94,7 @@ static const char *const stream_names[] = {"stdout", "stderr", "log(info)", "log
 typedef struct print_v2_state {
   print_stream stream;
   char *end;
+  char *path; /* of STREAM_FILE */
 } print_v2_state;
 
 static dp_status *create_print_v2(const dp_kernel_setup *setup, void *raw) {
@@ -100,6 +103,12 @@ static dp_status *create_print_v2(const dp_kernel_setup *setup, void *raw) {
   DP_RETURN_IF_ERROR(dp_node_get_string(setup->node, "output_stream", &stream));
   DP_RETURN_IF_ERROR(dp_node_get_string(setup->node, "end", &end));
   state->end = dp_strndup(end.data, end.length);
+  dp_view path = stream;
+  if (dp_view_consume(&path, "file://")) {
+    state->stream = STREAM_FILE;
+    state->path = dp_strndup(path.data, path.length);
+    return NULL;
+  }
   for (size_t i = 0; i < sizeof(stream_names) / sizeof(stream_names[0]); ++i)
     if (dp_view_equals(stream, stream_names[i])) {
       state->stream = (print_stream)i;
@@ -110,8 +119,21 @@ static dp_status *create_print_v2(const dp_kernel_setup *setup, void *raw) {
                     (int)stream.length, stream.data);
 }
 
-static void destroy_print_v2(void *state) {
-  dp_free(((print_v2_state *)state)->end);
+static void destroy_print_v2(void *raw) {
+  print_v2_state *state = raw;
+  dp_free(state->end);
+  dp_free(state->path);
+}
+
+static dp_status *append_to_file(const char *path, const dp_text *text) {
+  dp_file *file;
+  DP_RETURN_IF_ERROR(dp_file_open(path, DP_FILE_APPEND, &file));
+  dp_status *status = dp_file_append(file, dp_text_string(text), text->length);
+  if (status) {
+    dp_file_discard(file);
+    return status;
+  }
+  return dp_file_close(file);
 }
 
 static dp_status *print_v2(dp_op_context *context, void *raw) {
@@ -121,8 +143,12 @@ static dp_status *print_v2(dp_op_context *context, void *raw) {
     return DP_INVALID("Input is expected to be scalar, but got %s", dp_shape_text(&input->shape));
   dp_view view = dp_tstring_view(dp_tensor_strings(input));
   dp_text text = {0};
+  dp_status *status = NULL;
   dp_text_append(&text, view.data, view.length);
-  if (state->stream <= STREAM_STDERR) {
+  if (state->stream == STREAM_FILE) {
+    dp_text_add(&text, state->end);
+    status = append_to_file(state->path, &text);
+  } else if (state->stream <= STREAM_STDERR) {
     dp_text_add(&text, state->end);
     write_text(state->stream == STREAM_STDOUT ? stdout : stderr, &text);
   } else if (state->stream == STREAM_INFO) {
@@ -133,7 +159,7 @@ static dp_status *print_v2(dp_op_context *context, void *raw) {
     DP_LOG(KERNELS, ERROR, "%s", dp_text_string(&text));
   }
   dp_text_deinit(&text);
-  return NULL;
+  return status;
 }
 
 /* ---- Abort: ends the process because the graph says so ---- */

@@ -87,8 +87,8 @@ for resource in [False, True]:
             case(op, f"{np.dtype(dtype).name} {reduction}", mean(dtype, reduction, resource))
 
 
-def stale():
-    a = Dense(shape=[])
+def stale(resource=False):
+    a = Dense(shape=[], resource=resource)
     return [a.step(3), a.add(1., 2), a.count(), a.add(2., 3), a.add(4., 9), a.count(), a.take(1),
             a.add(8., 3), a.count(), a.add(8., 4), a.count(), a.step(1), a.add(1., 1), a.count()]
 
@@ -110,8 +110,15 @@ def large():
             a.take(3)]
 
 
+def bad_step(resource):
+    a = Dense(shape=[], resource=resource)
+    return [a.step(-5), a.add(1., -6), a.add(1., -5), a.add(1., 0), a.count()]
 
-case("ConditionalAccumulator", "drops what is stale", stale)
+
+for resource in [False, True]:
+    op = ("ResourceA" if resource else "A") + "ccumulatorSetGlobalStep"
+    case(op, "drops what is stale", lambda resource=resource: stale(resource))
+    case(op, "odd steps", lambda resource=resource: bad_step(resource))
 case("ConditionalAccumulator", "shapes", shapes)
 case("ConditionalAccumulator", "any shape", any_shape)
 case("ConditionalAccumulator", "large", large)

@@ -466,15 +466,18 @@ add("ListDiff", i32(1), rows)
 # ---- TopK and searches ----
 for dtype in FLOATS + INTEGERS:
     add("TopKV2", values((3, 9), dtype), scalar(4))
+    add("TopK", values((3, 9), dtype), k=4)
     add("NthElement", values((3, 9), dtype), scalar(4))
     numbers = np.sort(values((2, 6), dtype, -5, 5).astype(np.float64), axis=1).astype(dtype)
     for op, out in itertools.product(["LowerBound", "UpperBound"], [np.int32, np.int64]):
         add(op, numbers, values((2, 5), dtype, -6, 6), out_type=out)
 for k in [0, 1, 2, 50, 100]:
     add("TopKV2", f32(7, 100), scalar(k))
+    add("TopK", f32(7, 100), k=k)
     add("TopKV2", f32(7, 100), scalar(k), sorted=False, unordered=True, outputs=[])
 for k in [-1, 5]:
     add("TopKV2", f32(2, 4), scalar(k))
+    add("TopK", f32(2, 4), k=max(k, 0))
 add("TopKV2", f32(), scalar(0))
 add("TopKV2", f32(3), i32(1))
 add("TopKV2", f32(2, 3, 4), scalar(2))
@@ -504,14 +507,16 @@ for op in ["LowerBound", "UpperBound"]:
 
 # ---- Diagonals ----
 for dtype in NUMBERS + [np.bool_]:
-    add("MatrixDiag", values((2, 3), dtype))
-    add("MatrixDiagPart", values((2, 3, 4), dtype))
-    add("MatrixSetDiag", values((2, 3, 4), dtype), values((2, 3), dtype))
+    for prefix in ["", "Batch"]:
+        add(f"{prefix}MatrixDiag", values((2, 3), dtype))
+        add(f"{prefix}MatrixDiagPart", values((2, 3, 4), dtype))
+        add(f"{prefix}MatrixSetDiag", values((2, 3, 4), dtype), values((2, 3), dtype))
     add("MatrixDiagV3", values((2, 2, 3), dtype), i32(0, 1), scalar(-1), scalar(-1),
         values((), dtype))
     add("MatrixDiagPartV3", values((2, 3, 4), dtype), i32(-1, 1), values((), dtype))
     add("MatrixSetDiagV3", values((2, 3, 4), dtype), values((2, 2, 3), dtype), i32(0, 1))
     add("MatrixBandPart", values((3, 4), dtype), scalar(1), scalar(0))
+    add("BatchMatrixBandPart", values((2, 3, 4), dtype), scalar(1, np.int64), scalar(0, np.int64))
 for dtype in [np.float32, np.float64, np.int32, np.int64, np.complex64, np.complex128, np.float16]:
     add("Diag", values((2, 3), dtype))
     add("DiagPart", values((2, 3, 2, 3), dtype))
@@ -555,6 +560,16 @@ add("MatrixSetDiagV3", f32(3, 4), f32(2, 4), i32(0, 1))
 add("MatrixSetDiagV3", f32(3, 4), f32(3), scalar(5))
 for lower, upper in [(0, 0), (-1, 0), (0, -1), (-1, -1), (1, 2), (2, 1), (9, 0), (0, 9), (3, 4)]:
     add("MatrixBandPart", f32(2, 3, 4), np.array(lower, np.int64), np.array(upper, np.int64))
+    add("BatchMatrixBandPart", f32(3, 4), scalar(lower, np.int64), scalar(upper, np.int64))
+add("BatchMatrixBandPart", f32(3), scalar(0, np.int64), scalar(0, np.int64))
+add("BatchMatrixBandPart", f32(3, 3), scalar(0, np.int64), np.array([0]))
+add("BatchMatrixDiag", f32())
+add("BatchMatrixDiag", f32(2, 0))
+add("BatchMatrixDiagPart", f32(3))
+add("BatchMatrixDiagPart", f32(0, 3, 3))
+add("BatchMatrixSetDiag", f32(3, 4), f32(4))
+add("BatchMatrixSetDiag", f32(3), f32(3))
+add("BatchMatrixSetDiag", f32(2, 4, 3), f32(2, 3))
 add("MatrixBandPart", f32(3), scalar(0), scalar(0))
 add("MatrixBandPart", f32(3, 3), i32(0), scalar(0))
 add("MatrixBandPart", f32(5, 2), scalar(0), scalar(0))

@@ -48,6 +48,9 @@ def convolve(dtype, image, window, channels, strides, dilations, padding, explic
     add(kind + "BackpropInput" + suffix, [np.int32(image), w, gradient], attrs, dtype)
     if np.dtype(dtype).kind != "i":
         add(kind + "BackpropFilter" + suffix, [x, np.int32(w.shape), gradient], attrs, dtype)
+    if rank == 5 and dtype is not bfloat16:  # the old ops take whole tensors for their shapes
+        add("Conv3DBackpropInput", [x, w, gradient], attrs, dtype)
+        add("Conv3DBackpropFilter", [x, w, gradient], attrs, dtype)
 
 
 ONE = (1, 1)
@@ -114,6 +117,16 @@ for image, window in [((4, 4, 4, 2), (3, 3, 3, 2, 5)), ((1, 4, 4, 4, 3), (3, 3, 
                       ((1, 4, 4, 4, 4), (3, 3, 3, 2, 6)), ((1, 1, 1, 1, 2), (3, 3, 3, 2, 5))]:
     add("Conv3D", [values(np.float32, image), values(np.float32, window)],
         {"strides": [1] * 5, "padding": "VALID"})
+for image, window, gradient in [((1, 4, 4, 4, 2), (3, 3, 3, 2, 4), (1, 2, 2, 2, 3)),
+                                ((1, 4, 4, 4, 2), (3, 3, 3, 2, 4), (1, 3, 2, 2, 4)),
+                                ((1, 4, 4, 4, 2), (3, 3, 3, 2, 4), (2, 2, 2, 2, 4)),
+                                ((1, 4, 4, 4, 3), (3, 3, 3, 2, 4), (1, 2, 2, 2, 4)),
+                                ((4, 4, 4, 2), (3, 3, 3, 2, 4), (1, 2, 2, 2, 4)),
+                                ((1, 4, 4, 4, 2), (3, 3, 3, 2), (1, 2, 2, 2, 4)),
+                                ((1, 4, 4, 4, 2), (3, 3, 3, 2, 4), (2, 2, 2, 4))]:
+    for op in ["Conv3DBackpropInput", "Conv3DBackpropFilter"]:
+        add(op, [values(np.float32, shape) for shape in (image, window, gradient)],
+            {"strides": [1] * 5, "padding": "VALID"})
 
 
 # ---- Depthwise ----

@@ -110,8 +110,18 @@ add("AdjustHue", unit(5, 6, 3), unit(1))
 for scale in [0, 0.5, 1, 3]:
     add("AdjustSaturation", unit(2, 5, 6, 3), np.float32(scale), tolerance=CLOSE)
     add("AdjustContrastv2", unit(2, 5, 6, 3), np.float32(scale), tolerance=CLOSE)
+    add("AdjustContrast", unit(2, 5, 6, 3), np.float32(scale), np.float32(0.2), np.float32(0.7),
+        tolerance=CLOSE)
 add("AdjustSaturation", corners[None], np.float32(0.6), tolerance=CLOSE)
 add("AdjustSaturation", unit(5, 3), np.float32(0.1))
+for dtype in [np.uint8, np.int8, np.int16, np.int32, np.int64, np.float64]:
+    add("AdjustContrast", rng.integers(0, 100, (5, 6, 3)).astype(dtype), np.float32(1.5),
+        np.float32(0), np.float32(90), tolerance=CLOSE)
+add("AdjustContrast", unit(5, 3), np.float32(0.1), np.float32(0), np.float32(1))
+add("AdjustContrast", unit(0, 5, 3), np.float32(0.1), np.float32(0), np.float32(1))
+add("AdjustContrast", unit(2, 5, 3), unit(1), np.float32(0), np.float32(1))
+add("AdjustContrast", unit(2, 5, 3), np.float32(2), unit(1), np.float32(1))
+add("AdjustContrast", unit(2, 5, 3), np.float32(2), np.float32(0), unit(1))
 add("AdjustContrastv2", unit(5, 3), np.float32(0.1))
 add("AdjustContrastv2", unit(5, 3, 7), np.float32(2), tolerance=CLOSE)
 add("AdjustContrastv2", unit(5, 3, 7), unit(1))

@@ -76,6 +76,9 @@ for dtype, signed, bits in itertools.product([np.float32, np.float64], [True, Fa
     low, high = number(-1.5, dtype), number(2, dtype)
     for given, rounding, narrow in itertools.product([True, False], ["HALF_TO_EVEN", "HALF_UP"],
                                                      [True, False]):
+        if rounding == "HALF_TO_EVEN" and not narrow:
+            add("QuantizeAndDequantize", x, signed_input=signed, num_bits=bits, range_given=given,
+                input_min=-1.5, input_max=2.0, tolerance=LOOSE)
         for op in ["QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4"]:
             add(op, x, low, high, signed_input=signed, num_bits=bits, range_given=given,
                 round_mode=rounding, narrow_range=narrow, tolerance=LOOSE)
@@ -88,6 +91,34 @@ for dtype, signed, bits in itertools.product([np.float32, np.float64], [True, Fa
     add("QuantizeAndDequantizeV4Grad", x, x[::-1].copy(), low, high)
     add("QuantizeAndDequantizeV4Grad", x, x[::-1].copy(), -np.ones(5, dtype), np.ones(5, dtype),
         axis=1)
+for attrs in [dict(range_given=True, input_min=2.0, input_max=-2.0), dict(num_bits=0),
+              dict(num_bits=63), dict(num_bits=70), dict(num_bits=1, signed_input=False),
+              dict(signed_input=False, range_given=True, input_min=-1.0, input_max=1.0)]:
+    add("QuantizeAndDequantize", f32(4), **attrs)
+add("QuantizeAndDequantize", f32(0))
+add("QuantizeAndDequantize", np.zeros(3, np.float32))
+
+
+def reshape(dtype, value, shape):
+    def make():
+        x = tf.compat.v1.placeholder(STORED.get(dtype, dtype.as_numpy_dtype), None)
+        to = tf.compat.v1.placeholder(shape.dtype, None)
+        stored = tf.bitcast(x, dtype) if dtype in STORED else x
+        out = tf.raw_ops.QuantizedReshape(tensor=stored, shape=to, input_min=number(-1.5),
+                                          input_max=number(2.5))
+        plain = tf.bitcast(out.output, STORED[dtype]) if dtype in STORED else out.output
+        return {x: value, to: shape}, [plain, out.output_min, out.output_max]
+    graph("QuantizedReshape", make)
+
+
+for dtype in [tf.quint8, tf.qint32]:
+    for size in [[3, 4], [-1, 6], [12], [1, 2, -1, 3]]:
+        for kind in [np.int32, np.int64]:
+            reshape(dtype, np.arange(12).reshape(2, 6).astype(STORED[dtype]), np.array(size, kind))
+for size in [[5], [-1, 5], [-1, -1], [[3, 4]], [-2, 6]]:
+    reshape(tf.quint8, np.arange(12).astype(np.uint8), np.array(size, np.int32))
+reshape(tf.quint8, np.zeros((0, 3), np.uint8), np.array([3, 0, 2], np.int64))
+
 add("QuantizeAndDequantizeV2", f32(4), number(2), number(-2), range_given=True)
 add("QuantizeAndDequantizeV3", f32(4), number(-2), number(2), number(70, np.int32))
 add("QuantizeAndDequantizeV2", f32(4), f32(2), f32(2), range_given=True, since=(2, 13))

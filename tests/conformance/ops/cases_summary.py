@@ -70,6 +70,17 @@ CASES += [
     Case("AudioSummaryV2", [b"a", WAVE[0, :, 0], np.float32(44100)]),
     Case("AudioSummaryV2", [b"a", np.zeros([1, 0], np.float32), np.float32(44100)]),
 ]
+for rate in (8000.0, 0.2, 0.0, -1.0):
+    CASES.append(Case("AudioSummary", [b"a", WAVE], {"sample_rate": rate}))
+for count in (1, 2, 5):
+    CASES.append(Case("AudioSummary", [b"a", WAVE[:, :, 0]],
+                      {"sample_rate": 44100.0, "max_outputs": count}))
+CASES += [
+    Case("AudioSummary", [b"a", WAVE[0, :, 0]], {"sample_rate": 44100.0}),
+    Case("AudioSummary", [strings("a", "b"), WAVE], {"sample_rate": 44100.0}),
+    Case("AudioSummary", [b"a", np.zeros([1, 0], np.float32)], {"sample_rate": 44100.0}),
+    Case("AudioSummary", [b"", np.zeros([0, 3], np.float32)], {"sample_rate": 44100.0}),
+]
 
 # ---- Tensors and merging ----
 METADATA = tf1.SummaryMetadata(display_name="d", plugin_data=tf1.SummaryMetadata.PluginData(

@@ -52,7 +52,7 @@ class Case:
     fetches, or a list of fetch lists that are run one after the other)."""
 
     def __init__(self, op, inputs=(), attrs=None, name=None, build=None, tolerance=None,
-                 outputs=None, unordered=False, since=None, check=None):
+                 outputs=None, unordered=False, since=None, check=None, producer=None):
         self.op = op
         self.inputs = list(inputs)
         self.attrs = dict(attrs or {})
@@ -62,6 +62,7 @@ class Case:
         self.unordered = unordered  # compare sorted
         self.since = since          # first TensorFlow version whose behaviour is the wanted one
         self.check = check          # check(results) instead of comparing (random ops)
+        self.producer = producer or last_version_with(op)  # version of the graph; None: today's
         self.name = name or self.describe()
 
     def describe(self):
@@ -73,6 +74,13 @@ class Case:
         attrs = "".join(f",{k}={v}" for k, v in sorted(self.attrs.items())
                         if not isinstance(v, np.ndarray))
         return f"{self.op}({','.join(text(i) for i in self.inputs)}{attrs})".replace("<dtype: ", "")
+
+
+def last_version_with(op):
+    """The last version of graphs that may hold an op that is no more; None for all others."""
+    definition = op_def_registry.get(op)
+    gone = definition is not None and definition.HasField("deprecation")
+    return definition.deprecation.version - 1 if gone else None
 
 
 class Built:
@@ -107,6 +115,14 @@ def add_defaults(definition, arguments):
             arguments[attr.name] = default_of(attr)
 
 
+def make_op(op, **arguments):
+    """One node of any op, also of those that tf.raw_ops does not offer."""
+    definition = op_def_registry.get(op)
+    assert definition is not None, f"TensorFlow has no op {op}"
+    add_defaults(definition, arguments)
+    return op_def_library.apply_op(op, name=op.lstrip("_"), **arguments)
+
+
 def build_op(case):
     definition = op_def_registry.get(case.op)
     assert definition is not None, f"TensorFlow has no op {case.op}"
@@ -119,8 +135,7 @@ def build_op(case):
     for arg, value in zip(definition.input_arg, case.inputs):
         arguments[arg.name] = [placeholder(v) for v in value] if isinstance(value, list) \
             else placeholder(value)
-    add_defaults(definition, arguments)
-    result = op_def_library.apply_op(case.op, name=case.op, **arguments)
+    result = make_op(case.op, **arguments)
     if isinstance(result, tf.Operation):
         return feeds, [[result]]
     flat = tf.nest.flatten(result)
@@ -129,11 +144,21 @@ def build_op(case):
     return feeds, [flat]
 
 
+def make_older(version):
+    """Gives the default graph an older version: that of what is imported into it."""
+    old = tf1.GraphDef()
+    old.versions.producer = version
+    tf.import_graph_def(old, name="")
+
+
 def build_cases(cases):
     """One graph with all cases; each under a scope of its own."""
     graph = tf.Graph()
     built = []
+    producer = min((case.producer for case in cases if case.producer), default=None)
     with graph.as_default():
+        if producer:
+            make_older(producer)
         for index, case in enumerate(cases):
             with tf1.name_scope(f"case{index}"):
                 if case.build:
@@ -353,9 +378,11 @@ def compare_run(case, want, got):
 
 
 def lacks_kernel(results):
-    """Whether this TensorFlow has no such kernel itself: nothing to compare with."""
-    return any(isinstance(r, Failure) and ("No OpKernel was registered" in r.message or
-                                           "no kernel image" in r.message) for r in results)
+    """Whether this TensorFlow has no such kernel itself, or one registered for attributes that its
+    op does not have: nothing to compare with."""
+    signs = ("No OpKernel was registered", "no kernel image", "has constraint on attr")
+    return any(isinstance(r, Failure) and any(sign in r.message for sign in signs)
+               for r in results)
 
 
 def run_case(built, oracle, candidate):
@@ -407,11 +434,18 @@ def make_candidate(graph, program=None, target=None):
     return RunGraphBackend(graph, program)
 
 
+def split(cases):
+    """Into graphs of one version and at most 100 cases: a session looks at its whole graph for each
+    new run."""
+    for producer in sorted({case.producer or 0 for case in cases}):
+        same = [case for case in cases if (case.producer or 0) == producer]
+        yield from (same[begin:begin + 100] for begin in range(0, len(same), 100))
+
+
 def run_module(cases, program, arguments):
-    """In graphs of at most 100 cases: a session looks at its whole graph for each new run."""
     bad = skipped = 0
-    for begin in range(0, len(cases), 100):
-        graph, built = build_cases(cases[begin:begin + 100])
+    for some in split(cases):
+        graph, built = build_cases(some)
         oracle = SessionBackend(graph)
         candidate = make_candidate(graph, program, arguments.target)
         for one in built:
@@ -429,8 +463,8 @@ def run_module(cases, program, arguments):
 def list_ops(cases):
     """The ops that the cases' graphs are made of, those in their functions too."""
     found = set()
-    for begin in range(0, len(cases), 100):
-        graph_def = build_cases(cases[begin:begin + 100])[0].as_graph_def()
+    for some in split(cases):
+        graph_def = build_cases(some)[0].as_graph_def()
         found.update(node.op for node in graph_def.node)
         for function in graph_def.library.function:
             found.update(node.op for node in function.node_def)
