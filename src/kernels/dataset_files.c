@@ -1,5 +1,6 @@
 /* Datasets that come from files, one after the other: TFRecord, TextLine, FixedLengthRecord. */
 #include <string.h>
+#include "base/log.h"
 #include "kernels/dataset_internal.h"
 #include "kernels/families_internal.h"
 #include "kernels/io_internal.h"
@@ -203,6 +204,20 @@ static dp_status *read_compression(dp_op_context *context, int32_t slot, dp_comp
   return NULL;
 }
 
+dp_status *dp_dataset_record_compression(dp_op_context *context, int32_t slot,
+                                         dp_compression *compression_out) {
+  const dp_tensor *tensor = dp_op_input(context, slot);
+  if (tensor->shape.rank != 0)
+    return DP_INVALID("compression_type must be a scalar");
+  dp_view text = dp_io_string(tensor, 0);
+  if (!dp_compression_parse(text, compression_out)) {
+    DP_LOG(KERNELS, WARN, "Unsupported compression_type %.*s: taken for none", (int)text.length,
+           text.data);
+    *compression_out = DP_COMPRESSION_NONE;
+  }
+  return NULL;
+}
+
 static dp_status *check_names(dp_op_context *context) {
   const dp_tensor *names = dp_op_input(context, 0);
   if (names->shape.rank > 1)
@@ -237,9 +252,9 @@ static dp_status *buffer_size_of(dp_op_context *context, int32_t slot, size_t *s
 static dp_status *record_compute(dp_op_context *context, void *state) {
   file_dataset settings = {.kind = RECORDS};
   DP_RETURN_IF_ERROR(check_names(context));
-  DP_RETURN_IF_ERROR(read_compression(context, 1, &settings.compression));
+  DP_RETURN_IF_ERROR(dp_dataset_record_compression(context, 1, &settings.compression));
   DP_RETURN_IF_ERROR(buffer_size_of(context, 2, &settings.buffer_size));
-  if (context->input_count > 3) {
+  if (context->input_count > 3 && dp_tensor_elements(dp_op_input(context, 3)) > 0) {
     const dp_tensor *offsets = dp_op_input(context, 3);
     int64_t count = dp_tensor_elements(offsets);
     if (count != dp_tensor_elements(dp_op_input(context, 0)))

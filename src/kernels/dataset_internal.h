@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "kernels/support_internal.h"
 #include "runtime/function.h"
+#include "storage/stream.h"
 
 typedef struct dp_dataset dp_dataset;
 typedef struct dp_iterator dp_iterator;
@@ -89,6 +90,9 @@ DP_MUST_USE dp_status *dp_dataset_scalar(dp_op_context *context, int32_t slot, c
                                          int64_t *value_out);
 DP_MUST_USE dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *name,
                                        bool *value_out);
+/* How a file of records is compressed; names that nobody knows mean not at all, with a warning. */
+DP_MUST_USE dp_status *dp_dataset_record_compression(dp_op_context *context, int32_t slot,
+                                                     dp_compression *compression_out);
 
 /* Keeps what the context's node made the dataset from, and drops it. */
 void dp_dataset_remember(dp_dataset *dataset, const dp_op_context *context);

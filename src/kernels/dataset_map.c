@@ -371,6 +371,28 @@ static dp_status *flat_map_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
+/* Of the oldest parallel kinds: how far they run ahead. */
+static dp_status *check_buffers(dp_op_context *context) {
+  static const struct {
+    const char *name;
+    int64_t least;
+    const char *text;
+  } buffers[] = {{"buffer_output_elements", 1, "> 0"}, {"prefetch_input_elements", 0, ">= 0"}};
+  for (int i = 0; i < 2; ++i) {
+    int32_t slot, end;
+    int64_t count;
+    dp_status *absent = dp_node_input_range(context->node, buffers[i].name, &slot, &end);
+    if (absent) {
+      dp_status_release(absent);
+      return NULL;
+    }
+    DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, buffers[i].name, &count));
+    if (count < buffers[i].least)
+      return DP_INVALID("`%s` must be %s", buffers[i].name, buffers[i].text);
+  }
+  return NULL;
+}
+
 #define MAX_CYCLE (1 << 20)
 #define AUTOTUNE (-1)
 
@@ -389,6 +411,7 @@ static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
     return DP_INVALID("`cycle_length` must be at most %d", MAX_CYCLE);
   if (block <= 0)
     return DP_INVALID("`block_length` must be > 0");
+  DP_RETURN_IF_ERROR(check_buffers(context));
   dp_status *absent = dp_node_input_range(context->node, "num_parallel_calls", &slot, &begin);
   if (!absent) {
     int64_t calls;

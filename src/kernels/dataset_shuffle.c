@@ -225,15 +225,23 @@ static const dp_dataset_ops shuffle_ops = {"Shuffle", shuffle_iterate, shuffle_c
                                            shuffle_destroy};
 
 /* ---- Kernels ---- */
+/* Of the buffer; all elements fit when it is to be as large as the input, whatever that is. */
+static dp_status *read_size(dp_op_context *context, int64_t *size_out) {
+  int64_t size;
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "buffer_size", &size));
+  if (size <= 0 && size != DP_CARDINALITY_UNKNOWN)
+    return DP_INVALID("buffer_size must be greater than zero or UNKNOWN_CARDINALITY");
+  *size_out = size == DP_CARDINALITY_UNKNOWN ? INT64_MAX : size;
+  return NULL;
+}
+
 /* Consumes `generator`. */
 static dp_status *make_shuffled(dp_op_context *context, int64_t count, seed_generator *generator) {
   dp_dataset *input;
   int64_t size;
   dp_status *status = dp_dataset_input(context, 0, &input);
   if (!status)
-    status = dp_dataset_scalar(context, 1, "buffer_size", &size);
-  if (!status && size <= 0 && size != -1)
-    status = DP_INVALID("buffer_size must be greater than zero or UNKNOWN_CARDINALITY");
+    status = read_size(context, &size);
   if (!status && count <= 0 && count != -1)
     status = DP_INVALID("count must be greater than zero or equal to -1.");
   if (status) {
@@ -241,7 +249,7 @@ static dp_status *make_shuffled(dp_op_context *context, int64_t count, seed_gene
     return status;
   }
   shuffle_dataset *dataset = dp_dataset_create(&shuffle_ops, sizeof(shuffle_dataset), input);
-  dataset->size = size == -1 ? INT64_MAX : size;
+  dataset->size = size;
   dataset->count = count;
   dataset->generator = generator;
   return dp_dataset_output(context, 0, &dataset->base);
@@ -257,14 +265,18 @@ static dp_status *own_generator(dp_op_context *context, seed_generator **generat
   return NULL;
 }
 
-/* The generator behind a handle; a node that has one without an object gets its own. */
+/* The generator behind a handle; a node that has one without an object gets its own, with seeds
+ * that nobody knows when the node names none. */
 static dp_status *shared_generator(dp_op_context *context, int32_t slot,
                                    seed_generator **generator_out) {
   dp_status *status = dp_op_resource(context, slot, &generator_ops, (dp_resource **)generator_out);
-  if (!status || context->input_count < 5)
+  if (dp_status_code(status) != DP_NOT_FOUND)
     return status;
   dp_status_release(status);
-  return own_generator(context, generator_out);
+  if (context->input_count >= 5)
+    return own_generator(context, generator_out);
+  *generator_out = generator_create(0, 0, false);
+  return NULL;
 }
 
 static dp_status *shuffle_compute(dp_op_context *context, void *state) {
@@ -275,6 +287,8 @@ static dp_status *shuffle_compute(dp_op_context *context, void *state) {
 
 static dp_status *shuffle_v2_compute(dp_op_context *context, void *state) {
   seed_generator *generator;
+  int64_t size;
+  DP_RETURN_IF_ERROR(read_size(context, &size)); /* its error before that of a bad handle */
   DP_RETURN_IF_ERROR(shared_generator(context, 2, &generator));
   return make_shuffled(context, 1, generator);
 }

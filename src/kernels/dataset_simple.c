@@ -370,6 +370,27 @@ static dp_status *pass_compute(dp_op_context *context, void *state) {
   return NULL;
 }
 
+/* With a number of threads, which is ours to choose. */
+static dp_status *threads_compute(dp_op_context *context, void *state) {
+  int64_t count;
+  const char *name = context->node->op->inputs[1].name;
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, name, &count));
+  if (count < 0)
+    return DP_INVALID("`%s` must be >= 0", name);
+  return pass_compute(context, state);
+}
+
+/* With a name under which nobody asks for statistics. */
+static dp_status *tagged_compute(dp_op_context *context, void *state) {
+  if (dp_op_input(context, 1)->shape.rank != 0)
+    return DP_INVALID("tag must be a scalar");
+  return pass_compute(context, state);
+}
+
+#define TAGGED(name)                                                                               \
+  { .op = name, .flags = DP_KERNEL_CHEAP, .compute = tagged_compute }
+#define THREADS(name)                                                                              \
+  { .op = name, .flags = DP_KERNEL_CHEAP, .compute = threads_compute }
 #define PASS(name)                                                                                 \
   { .op = name, .flags = DP_KERNEL_CHEAP, .compute = pass_compute }
 static const dp_kernel rows[] = {
@@ -388,16 +409,16 @@ static const dp_kernel rows[] = {
     PASS("ExperimentalNonSerializableDataset"),
     PASS("AssertNextDataset"),
     PASS("ExperimentalAssertNextDataset"),
-    PASS("LatencyStatsDataset"),
-    PASS("ExperimentalLatencyStatsDataset"),
-    PASS("BytesProducedStatsDataset"),
-    PASS("ExperimentalBytesProducedStatsDataset"),
+    TAGGED("LatencyStatsDataset"),
+    TAGGED("ExperimentalLatencyStatsDataset"),
+    TAGGED("BytesProducedStatsDataset"),
+    TAGGED("ExperimentalBytesProducedStatsDataset"),
     PASS("SetStatsAggregatorDataset"),
     PASS("ExperimentalSetStatsAggregatorDataset"),
-    PASS("MaxIntraOpParallelismDataset"),
-    PASS("ExperimentalMaxIntraOpParallelismDataset"),
-    PASS("PrivateThreadPoolDataset"),
-    PASS("ExperimentalPrivateThreadPoolDataset"),
+    THREADS("MaxIntraOpParallelismDataset"),
+    THREADS("ExperimentalMaxIntraOpParallelismDataset"),
+    THREADS("PrivateThreadPoolDataset"),
+    THREADS("ExperimentalPrivateThreadPoolDataset"),
     PASS("ThreadPoolDataset"),
     PASS("ExperimentalThreadPoolDataset"),
 };

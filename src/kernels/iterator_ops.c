@@ -429,8 +429,7 @@ static dp_status *to_records(dp_op_context *context, void *state) {
   if (dataset->component_count != 1 || dataset->dtypes[0] != DP_STRING)
     return DP_INVALID("Dataset components should all be strings");
   dp_compression compression;
-  if (!dp_compression_parse(dp_io_string(dp_op_input(context, 2), 0), &compression))
-    return DP_INVALID("Unsupported compression_type.");
+  DP_RETURN_IF_ERROR(dp_dataset_record_compression(context, 2, &compression));
   char *path;
   DP_RETURN_IF_ERROR(dp_io_path(dp_op_input(context, 1), 0, &path));
   dp_file *file;

@@ -187,6 +187,131 @@ def old_fixed():
             [R.LookupTableFind(table_handle=table, keys=keys, default_value=feed(np.int64(0)))]]
 
 
+def old_tensors(key, value):
+    def build():
+        table = R.MutableHashTableOfTensors(key_dtype=key, value_dtype=value, value_shape=[2],
+                                            shared_name=name())
+        keys = feed(SAMPLES[key][:2], key)
+        values = feed([SAMPLES[value][:2], SAMPLES[value][2:]], value)
+        default = feed(SAMPLES[value][1:3], value)
+        found = R.LookupTableFind(table_handle=table, keys=feed([SAMPLES[key][1:3]], key),
+                                  default_value=default)
+        return [[R.LookupTableSize(table_handle=table)], [found],
+                [R.LookupTableInsert(table_handle=table, keys=keys, values=values)],
+                [R.LookupTableSize(table_handle=table)], [found],
+                [R.LookupTableInsert(table_handle=table, keys=keys, values=values[0])],
+                [R.LookupTableImport(table_handle=table, keys=keys[:1], values=values[:1])],
+                list(R.LookupTableExport(table_handle=table, Tkeys=key, Tvalues=value))]
+    return build
+
+
+for key in [tf.string, tf.int64]:
+    for value in SAMPLES:
+        case("MutableHashTableOfTensors", old_tensors(key, value), f"{key.name} {value.name}")
+
+
+# Tables without a name last as long as their handle: everything happens in one run.
+def in_order(*steps):
+    """Fetches of nodes that are made one after the other, each after the one before."""
+    made, before = [], []
+    for step in steps:
+        with tf.control_dependencies(before):
+            made += step()
+            before = made[-1:]
+    return made
+
+
+def anonymous_fixed(key, value):
+    def build():
+        table = R.AnonymousHashTable(key_dtype=key, value_dtype=value)
+        keys, values = feed(SAMPLES[key][:3], key), feed(SAMPLES[value][:3], value)
+        some = feed([[SAMPLES[key][1]], [SAMPLES[key][3]]], key)
+        return in_order(lambda: size(table), lambda: fill(table, keys, values), lambda: size(table),
+                        lambda: find(table, some, feed(SAMPLES[value][3], value)))
+    return build
+
+
+def anonymous_mutable(key, value):
+    def build():
+        table = R.AnonymousMutableHashTable(key_dtype=key, value_dtype=value)
+        keys, values = feed(SAMPLES[key], key), feed(SAMPLES[value], value)
+        default = feed(SAMPLES[value][0], value)
+        return in_order(lambda: size(table), lambda: insert(table, keys, values),
+                        lambda: find(table, keys, default), lambda: remove(table, keys[:2]),
+                        lambda: size(table), lambda: load(table, keys[1:3], values[1:3]),
+                        lambda: find(table, keys, default))
+    return build
+
+
+def anonymous_tensors(key, value):
+    def build():
+        table = R.AnonymousMutableHashTableOfTensors(key_dtype=key, value_dtype=value,
+                                                     value_shape=[2])
+        keys = feed(SAMPLES[key][:2], key)
+        values = feed([SAMPLES[value][:2], SAMPLES[value][2:]], value)
+        return in_order(lambda: insert(table, keys, values), lambda: size(table),
+                        lambda: find(table, feed([SAMPLES[key][1:3]], key),
+                                     feed(SAMPLES[value][1:3], value)))
+    return build
+
+
+for key in [tf.string, tf.int32, tf.int64]:
+    for value in SAMPLES:
+        for op, make in [("AnonymousHashTable", anonymous_fixed),
+                         ("AnonymousMutableHashTable", anonymous_mutable),
+                         ("AnonymousMutableHashTableOfTensors", anonymous_tensors)]:
+            case(op, make(key, value), f"{key.name} {value.name}")
+
+
+def anonymous_dense():
+    table = R.AnonymousMutableDenseHashTable(
+        empty_key=feed(np.int64(-1)), deleted_key=feed(np.int64(-2)), value_dtype=tf.int64,
+        value_shape=[], initial_num_buckets=4)
+    keys = feed(np.arange(0, 200, 7))
+    return in_order(lambda: insert(table, keys, keys * 2), lambda: size(table),
+                    lambda: remove(table, keys[3:9]),
+                    lambda: find(table, feed(np.arange(20)), feed(np.int64(-9))),
+                    lambda: export(table, tf.int64, tf.int64))
+
+
+def anonymous_dense_strings():
+    table = R.AnonymousMutableDenseHashTable(empty_key=feed(""), deleted_key=feed("-"),
+                                             value_dtype=tf.float32, value_shape=[2],
+                                             initial_num_buckets=4)
+    keys = feed([f"key{i}" for i in range(9)])
+    values = feed(np.arange(18, dtype=np.float32).reshape(9, 2))
+    return in_order(lambda: insert(table, keys, values), lambda: size(table),
+                    lambda: find(table, feed(["key3", "none"]), feed([-1., -2.])))
+
+
+def anonymous_dense_refuses(**attrs):
+    def build():
+        attrs.setdefault("value_dtype", tf.int64)
+        attrs.setdefault("value_shape", [])
+        return size(R.AnonymousMutableDenseHashTable(
+            empty_key=feed(attrs.pop("empty", -1), tf.int64),
+            deleted_key=feed(attrs.pop("deleted", -2), tf.int64), **attrs))
+    return build
+
+
+case("AnonymousMutableDenseHashTable", anonymous_dense)
+case("AnonymousMutableDenseHashTable", anonymous_dense_strings)
+for number, attrs in enumerate([dict(initial_num_buckets=12), dict(initial_num_buckets=2),
+                                dict(max_load_factor=1.5), dict(deleted=-1),
+                                dict(empty=[[1]], deleted=[[2]]), dict(empty=[1], deleted=2)]):
+    case("AnonymousMutableDenseHashTable", anonymous_dense_refuses(**attrs), f"refuses {number}")
+
+
+def two_without_names():
+    """Each node has a table of its own."""
+    one, two = (R.AnonymousMutableHashTable(key_dtype=tf.string, value_dtype=tf.int64)
+                for _ in range(2))
+    filled = insert(one, feed(["a", "b"]), feed(np.array([1, 2])))
+    with tf.control_dependencies(filled):
+        return [size(one) + size(two)] * 2
+
+
+case("AnonymousMutableHashTable", two_without_names)
 case("MutableHashTable", old_handles)
 case("HashTable", old_fixed)
 
@@ -285,3 +410,27 @@ for number, build in enumerate([
         from_file(["a", "b"], value=tf.float32, default=1.),
         from_file(["a", "b"], delimiter=", "), from_file("/nonexistent/file"), from_file("")]):
     case("InitializeTableFromTextFileV2", build, str(number))
+
+
+def from_file_by_name(lines, key=tf.string, value=tf.int64, probe="b", default=-1, **attrs):
+    def build():
+        table = R.HashTable(key_dtype=key, value_dtype=value, shared_name=name())
+        path = lines if isinstance(lines, str) else text(lines)
+        attrs.setdefault("key_index", -2)
+        attrs.setdefault("value_index", -1)
+        start = [R.InitializeTableFromTextFile(table_handle=table, filename=feed(path), **attrs)]
+        return [start, [R.LookupTableSize(table_handle=table)], start,
+                [R.LookupTableFind(table_handle=table, keys=feed([probe], key),
+                                   default_value=feed(default, value))]]
+    return build
+
+
+for number, build in enumerate([
+        from_file_by_name(["a", "b", "c"]), from_file_by_name(["a", "b", "c"], vocab_size=2),
+        from_file_by_name(["a", "b", "c"], vocab_size=4), from_file_by_name(["a", "b"], offset=10),
+        from_file_by_name(COLUMNS, key_index=1, value_index=0, key=tf.int64, value=tf.string,
+                          probe=2, default=""),
+        from_file_by_name(COLUMNS, key_index=0, value_index=5),
+        from_file_by_name(["a,1", "b,2"], key_index=0, value_index=1, delimiter=","),
+        from_file_by_name("/nonexistent/file"), from_file_by_name("")]):
+    case("InitializeTableFromTextFile", build, str(number))

@@ -5,7 +5,7 @@ import tempfile
 import zlib
 
 import tensorflow as tf
-from runner import Case
+from runner import Case, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
@@ -197,3 +197,92 @@ def build_training():
 
 
 case("ReaderReadV2", build_training, "classes of tf.train")
+
+
+# ---- Readers whose handles are strings along reference edges ----
+def old(verb, **arguments):
+    return tf.nest.flatten(make_op("Reader" + verb, **arguments))
+
+
+def old_case(op, make, build, text):
+    """Such readers are in graphs of older versions, as well as those that are still there."""
+    CASES.append(Case(op, build=lambda: ({}, build(make())), name=f"{op} {text}", producer=25))
+
+
+def old_queue(paths):
+    queue = R.FIFOQueue(component_types=[tf.string], shapes=[[]], shared_name=shared())
+    fill = [[R.QueueEnqueueMany(handle=queue, components=[paths])]] if paths else []
+    return queue, fill + [[R.QueueClose(handle=queue)]]
+
+
+def old_counts(reader):
+    return old("NumRecordsProduced", reader_handle=reader) + \
+        old("NumWorkUnitsCompleted", reader_handle=reader)
+
+
+def old_many(reader, queue, number):
+    return old("ReadUpTo", reader_handle=reader, queue_handle=queue,
+               num_records=tf.constant(number, tf.int64))
+
+
+def old_through(op, paths, text, **attrs):
+    def make():
+        return make_op(op, shared_name=shared(), **attrs)
+
+    def one_by_one(reader):
+        queue, runs = old_queue(paths)
+        one = old("Read", reader_handle=reader, queue_handle=queue)
+        return runs + [old_counts(reader)] + [one] * 9 + [
+            old_counts(reader), [make_op("ReaderReset", reader_handle=reader)], old_counts(reader)]
+
+    def some_at_once(reader):
+        queue, runs = old_queue(paths)
+        return runs + [old_many(reader, queue, n) for n in (2, 0, 100, 100)] + [
+            old_counts(reader)]
+    old_case(op, make, one_by_one, text)
+    old_case(op, make, some_at_once, text + " many")
+
+
+old_through("TextLineReader", [LINES, EMPTY, SHORT], "lines")
+old_through("TextLineReader", [LINES], "skips", skip_header_lines=2)
+old_through("TextLineReader", [ABSENT, SHORT], "absent file")
+old_through("WholeFileReader", [LINES, EMPTY, BYTES], "files")
+old_through("WholeFileReader", [ABSENT], "absent file")
+old_through("WholeFileReader", [], "no file")
+old_through("IdentityReader", ["a", "", "b\0c", "d" * 100], "names")
+for compression in ["", "GZIP", "ZLIB"]:
+    old_through("TFRecordReader", [os.path.join(FOLDER, f"records{compression}")] * 2,
+                compression or "plain", compression_type=compression)
+old_through("TFRecordReader", [os.path.join(FOLDER, "damaged")], "damaged")
+for header, record, footer, hop in [(0, 10, 0, 0), (5, 10, 5, 0), (3, 7, 2, 0), (0, 10, 0, 5),
+                                    (0, 60, 0, 0), (-1, 5, 0, 0), (0, -5, 0, 0), (0, 5, 0, -1)]:
+    old_through("FixedLengthRecordReader", [BYTES] * 2, f"{header} {record} {footer} {hop}",
+                header_bytes=header, record_bytes=record, footer_bytes=footer, hop_bytes=hop)
+
+
+def old_state(reader):
+    def save():
+        return old("SerializeState", reader_handle=reader)
+    queue, runs = old_queue([LINES, SHORT])
+    one = old("Read", reader_handle=reader, queue_handle=queue)
+    runs += [save(), one, save()]
+    for state in STATES + [[b"", b""]]:
+        runs += [[make_op("ReaderRestoreState", reader_handle=reader,
+                          state=tf1.placeholder_with_default(state, None))], save(),
+                 old_counts(reader)]
+    return runs + [one, old_counts(reader)]
+
+
+for op in ["IdentityReader", "WholeFileReader", "TextLineReader", "TFRecordReader"]:
+    old_case(op, lambda op=op: make_op(op, shared_name=shared()), old_state, "state")
+
+
+def old_mixed(reader):
+    """One reader of a name, by either kind of op."""
+    queue, runs = old_queue(["a", "b", "c"])
+    other = make_op("IdentityReader", shared_name=reader.op.get_attr("shared_name"))
+    return runs + [old("Read", reader_handle=reader, queue_handle=queue),
+                   old("Read", reader_handle=other, queue_handle=queue), old_counts(reader)]
+
+
+old_case("IdentityReader", lambda: make_op("IdentityReader", shared_name=shared()), old_mixed, "shared")

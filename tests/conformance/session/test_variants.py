@@ -50,12 +50,15 @@ def test_gradient_of_nested_conditions(session):
     assert session.run([first, second], {outer: True, inner: True, x: 0.0}) == [1.0, 2.0]
 
 
-def test_dataset_as_a_graph(session):
+@pytest.mark.parametrize("op", [
+    lambda dataset: tf.raw_ops.DatasetToGraph(input_dataset=dataset, allow_stateful=True),
+    lambda dataset: tf.raw_ops.DatasetToGraphV2(input_dataset=dataset, external_state_policy=1)],
+    ids=["first", "second"])
+def test_dataset_as_a_graph(session, op):
     data = tf1.data.Dataset
     numbers = data.range(10).map(lambda n: n * 2).shuffle(4).repeat(2).batch(3)
     both = data.zip((numbers, data.from_tensors([1.0, 2.0]).repeat()))
-    graph = tf1.GraphDef.FromString(session.run(tf.raw_ops.DatasetToGraph(
-        input_dataset=both._variant_tensor, allow_stateful=True)))
+    graph = tf1.GraphDef.FromString(session.run(op(both._variant_tensor)))
     ops = {node.op for node in graph.node if node.op.endswith("Dataset") or "DatasetV" in node.op}
     assert {"RangeDataset", "MapDataset", "RepeatDataset", "BatchDatasetV2", "ZipDataset",
             "TensorDataset"} <= ops
