@@ -193,7 +193,7 @@ dp_status *dp_conv_filter_gradient(dp_op_context *context, const dp_conv *conv, 
   for (int axis = 0; axis < DP_WINDOW_DIMS; ++axis)
     frame.dims[axis] = conv->dims[axis].in;
   if (work.is_framed)
-    DP_RETURN_IF_ERROR(dp_frame_init_input(&frame, context, conv, input, 1));
+    DP_RETURN_IF_ERROR(dp_frame_init_input(&frame, context, conv, input));
   int64_t *offsets = dp_malloc((size_t)taps * sizeof *offsets);
   dp_status *status = run_groups(context, &work, &frame, gradient, result, offsets);
   dp_free(offsets);

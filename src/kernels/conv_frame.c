@@ -73,93 +73,61 @@ dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work, dp_buffer
 /* ---- Frames ---- */
 typedef struct frame_work {
   const dp_frame *frame;
+  const dp_conv *conv;
   const char *images;
   char *to;
   size_t size;
-  int64_t in[DP_WINDOW_DIMS], before[DP_WINDOW_DIMS];
-  int64_t repeats;
 } frame_work;
-
-static void repeat_channels(const char *from, char *to, int64_t count, int64_t repeats,
-                            size_t size) {
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t r = 0; r < repeats; ++r)
-      memcpy(to + (i * repeats + r) * size, from + i * size, size);
-}
 
 /* Rows of the frame: all of [batch, depth, height]. */
 static void fill_rows(void *arg, int64_t begin, int64_t end) {
   const frame_work *work = arg;
   const dp_frame *frame = work->frame;
-  int64_t channels = frame->channels / work->repeats;
+  const dp_window *d = work->conv->dims;
   size_t pixel = (size_t)frame->channels * work->size, row = pixel * (size_t)frame->dims[2];
-  int64_t width = frame->dims[2] - work->before[2];
-  width = width < 0 ? 0 : width < work->in[2] ? width : work->in[2];
+  int64_t before = d[2].before < frame->dims[2] ? d[2].before : frame->dims[2];
+  int64_t width = frame->dims[2] - before < d[2].in ? frame->dims[2] - before : d[2].in;
+  size_t start = pixel * (size_t)before, length = pixel * (size_t)width;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % frame->dims[1] - work->before[1];
-    int64_t z = i / frame->dims[1] % frame->dims[0] - work->before[0];
+    int64_t y = i % frame->dims[1] - d[1].before;
+    int64_t z = i / frame->dims[1] % frame->dims[0] - d[0].before;
     int64_t image = i / frame->dims[1] / frame->dims[0];
     char *to = work->to + (size_t)i * row;
-    if (y < 0 || y >= work->in[1] || z < 0 || z >= work->in[0]) {
+    if (y < 0 || y >= d[1].in || z < 0 || z >= d[0].in) {
       memset(to, 0, row);
       continue;
     }
-    size_t start =
-        pixel * (size_t)(work->before[2] < frame->dims[2] ? work->before[2] : frame->dims[2]);
-    size_t length = pixel * (size_t)width;
-    const char *from = work->images + (size_t)(((image * work->in[0] + z) * work->in[1] + y) *
-                                               work->in[2] * channels) *
-                                          work->size;
     memset(to, 0, start);
-    if (work->repeats == 1)
-      memcpy(to + start, from, length);
-    else
-      repeat_channels(from, to + start, width * channels, work->repeats, work->size);
+    memcpy(to + start,
+           work->images + (size_t)(((image * d[0].in + z) * d[1].in + y) * d[2].in) * pixel,
+           length);
     memset(to + start + length, 0, row - start - length);
   }
 }
 
-dp_status *dp_frame_init(dp_frame *frame, dp_op_context *context, dp_dtype dtype,
-                         const void *images, int64_t batch, const int64_t *in,
-                         const int64_t *before, const int64_t *dims, int64_t channels,
-                         int64_t repeats) {
-  *frame = (dp_frame){.data = images, .channels = channels * repeats};
-  bool is_same = repeats == 1;
+dp_status *dp_frame_init_input(dp_frame *frame, dp_op_context *context, const dp_conv *conv,
+                               const void *input) {
+  *frame = (dp_frame){.data = input, .channels = conv->in_channels};
+  bool is_same = true;
   for (int i = 0; i < DP_WINDOW_DIMS; ++i) {
-    frame->dims[i] = in[i];
-    is_same = is_same && before[i] == 0 && dims[i] <= in[i];
+    frame->dims[i] = conv->dims[i].in;
+    is_same = is_same && conv->dims[i].before == 0 && conv->dims[i].needed <= conv->dims[i].in;
   }
   if (is_same)
     return NULL;
-  memcpy(frame->dims, dims, sizeof frame->dims);
+  for (int i = 0; i < DP_WINDOW_DIMS; ++i)
+    frame->dims[i] = conv->dims[i].needed;
   dp_shape shape;
-  const int64_t sizes[] = {batch, dims[0], dims[1], dims[2], frame->channels};
+  const int64_t *dims = frame->dims;
+  const int64_t sizes[] = {conv->batch, dims[0], dims[1], dims[2], frame->channels};
   DP_RETURN_IF_ERROR(dp_shape_make(5, sizes, &shape));
-  size_t size = dp_dtype_size(dtype);
+  size_t size = dp_dtype_size(conv->dtype);
   DP_RETURN_IF_ERROR(dp_buffer_create((size_t)shape.elements * size, &frame->buffer));
   frame->data = frame->buffer->data;
-  frame_work work = {.frame = frame,
-                     .images = images,
-                     .to = frame->buffer->data,
-                     .size = size,
-                     .repeats = repeats};
-  memcpy(work.in, in, sizeof work.in);
-  memcpy(work.before, before, sizeof work.before);
-  dp_op_for(context, batch * dims[0] * dims[1], dims[2] * frame->channels * (int64_t)size / 8 + 10,
-            fill_rows, &work);
+  frame_work work = {frame, conv, input, frame->buffer->data, size};
+  dp_op_for(context, conv->batch * dims[0] * dims[1],
+            dims[2] * frame->channels * (int64_t)size / 8 + 10, fill_rows, &work);
   return NULL;
-}
-
-dp_status *dp_frame_init_input(dp_frame *frame, dp_op_context *context, const dp_conv *conv,
-                               const void *input, int64_t repeats) {
-  int64_t in[DP_WINDOW_DIMS], before[DP_WINDOW_DIMS], needed[DP_WINDOW_DIMS];
-  for (int i = 0; i < DP_WINDOW_DIMS; ++i) {
-    in[i] = conv->dims[i].in;
-    before[i] = conv->dims[i].before;
-    needed[i] = conv->dims[i].needed;
-  }
-  return dp_frame_init(frame, context, conv->dtype, input, conv->batch, in, before, needed,
-                       conv->in_channels, repeats);
 }
 
 void dp_frame_deinit(dp_frame *frame) {
@@ -203,32 +171,4 @@ void dp_phase_init(dp_phase *phase, const dp_window *window, int64_t residue) {
 
 void dp_phase_deinit(dp_phase *phase) {
   dp_free(phase->taps);
-}
-
-/* How far the phases of one dimension reach beyond the gradient, to either side. */
-static void find_reach(const dp_window *window, int64_t *before_out, int64_t *dim_out) {
-  int64_t least = 0, most = window->out;
-  for (int64_t residue = 0; residue < dp_phase_count(window); ++residue) {
-    dp_phase phase;
-    dp_phase_init(&phase, window, residue);
-    for (int64_t i = 0; i < phase.tap_count; ++i) {
-      least = phase.shifts[i] < least ? phase.shifts[i] : least;
-      int64_t end = phase.shifts[i] + phase.count;
-      most = end > most ? end : most;
-    }
-    dp_phase_deinit(&phase);
-  }
-  *before_out = -least;
-  *dim_out = most - least;
-}
-
-dp_status *dp_frame_init_gradient(dp_frame *frame, dp_op_context *context, const dp_conv *conv,
-                                  const void *gradient, int64_t before_out[DP_WINDOW_DIMS]) {
-  int64_t out[DP_WINDOW_DIMS], dims[DP_WINDOW_DIMS];
-  for (int i = 0; i < DP_WINDOW_DIMS; ++i) {
-    out[i] = conv->dims[i].out;
-    find_reach(&conv->dims[i], &before_out[i], &dims[i]);
-  }
-  return dp_frame_init(frame, context, conv->dtype, gradient, conv->batch, out, before_out, dims,
-                       conv->out_channels, 1);
 }

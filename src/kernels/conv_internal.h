@@ -86,15 +86,10 @@ typedef struct dp_frame {
   int64_t dims[DP_WINDOW_DIMS];
   int64_t channels;
 } dp_frame;
-/* Puts images of `in` dims into a frame of `dims`, `before` from each start; what is outside the
- * frame is cut off. Each channel is repeated `repeats` times. No copy when nothing changes. */
-DP_MUST_USE dp_status *dp_frame_init(dp_frame *frame, dp_op_context *context, dp_dtype dtype,
-                                     const void *images, int64_t batch, const int64_t *in,
-                                     const int64_t *before, const int64_t *dims, int64_t channels,
-                                     int64_t repeats);
-/* The input of a convolution, padded. */
+/* The input of a convolution with its padding; what no window reaches is cut off. No copy when
+ * nothing changes. */
 DP_MUST_USE dp_status *dp_frame_init_input(dp_frame *frame, dp_op_context *context,
-                                           const dp_conv *conv, const void *input, int64_t repeats);
+                                           const dp_conv *conv, const void *input);
 void dp_frame_deinit(dp_frame *frame);
 /* Elements between neighbours in dimension 0 (images), 1, 2, 3. */
 void dp_frame_strides(const dp_frame *frame, int64_t strides[4]);
@@ -116,9 +111,5 @@ static inline int64_t dp_phase_count(const dp_window *window) {
 }
 void dp_phase_init(dp_phase *phase, const dp_window *window, int64_t residue);
 void dp_phase_deinit(dp_phase *phase);
-/* The frame that the outgoing gradient needs so that all phases stay inside. */
-DP_MUST_USE dp_status *dp_frame_init_gradient(dp_frame *frame, dp_op_context *context,
-                                              const dp_conv *conv, const void *gradient,
-                                              int64_t before_out[DP_WINDOW_DIMS]);
 
 #endif
