@@ -39,8 +39,10 @@ stateful("DisableCopyOnRead", {"small": N}, lambda n: (
     lambda ref: lambda: R.DisableCopyOnRead(resource=ref))(handle_of(F(n))))
 stateful("RefIdentity", {"small": N}, lambda n: (
     lambda ref: lambda: R.RefIdentity(input=ref))(reference_of(F(n))))
-stateful("VarHandleOp", {"small": 0}, lambda n: lambda: R.VarHandleOp(dtype=tf.float32, shape=[3]))
-stateful("VariableV2", {"small": 0}, lambda n: lambda: R.VariableV2(dtype=tf.float32, shape=[3]))
+stateful("VarHandleOp", {"small": 0}, lambda n: lambda: R.VarHandleOp(dtype=tf.float32, shape=[3]),
+         repeats={"small": 500})
+stateful("VariableV2", {"small": 0}, lambda n: lambda: R.VariableV2(dtype=tf.float32, shape=[3]),
+         repeats={"small": 500})
 
 
 def temporary(n):
@@ -435,7 +437,7 @@ def function_loop(op):
 
 function_loop("While")
 function_loop("StatelessWhile")
-stateful("NoOp", {"small": 0}, lambda n: R.NoOp, repeats={"small": 200})
+stateful("NoOp", {"small": 0}, lambda n: R.NoOp, repeats={"small": 500})
 stateful("ControlTrigger", {"small": 0}, lambda n: R.ControlTrigger, repeats={"small": 200})
 
 

@@ -38,17 +38,17 @@ static dp_status *create_constant(const dp_kernel_setup *setup, void *state) {
   if (value->dtype != dtype)
     return DP_INVALID("DataType mismatch between value (%s) and dtype (%s)",
                       dp_dtype_name(value->dtype), dp_dtype_name(dtype));
-  *(dp_tensor *)state = dp_tensor_copy(value);
+  ((dp_value *)state)->tensor = dp_tensor_copy(value);
   return NULL;
 }
 
 static dp_status *constant(dp_op_context *context, void *state) {
-  context->outputs[0].tensor = dp_tensor_copy(state);
+  context->outputs[0].tensor = dp_tensor_copy(&((dp_value *)state)->tensor);
   return NULL;
 }
 
 static void destroy_constant(void *state) {
-  dp_tensor_deinit(state);
+  dp_tensor_deinit(&((dp_value *)state)->tensor);
 }
 
 /* ---- Placeholders ---- */
@@ -170,7 +170,7 @@ static dp_status *result(dp_op_context *context, void *raw) {
   {.op = name, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(argument_state),                     \
    .create = create_argument, .compute = body}
 #define CONSTANT(name)                                                                             \
-  {.op = name, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(dp_tensor),                          \
+  {.op = name, .flags = DP_KERNEL_CHEAP | DP_KERNEL_NOTHING, .state_size = sizeof(dp_value),       \
    .create = create_constant, .compute = constant, .destroy = destroy_constant}
 
 static const dp_kernel rows[] = {

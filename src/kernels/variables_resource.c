@@ -15,11 +15,10 @@ static const char anonymous_name[] = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 /* ---- Handles ---- */
 typedef struct handle_state {
-  bool is_anonymous;
+  dp_value handle; /* unless anonymous */
   char *container;
   dp_dtype dtype;
   dp_partial_shape shape;
-  dp_tensor handle; /* unless anonymous */
 } handle_state;
 
 static dp_status *make_handle(const char *device, const char *container, const char *name,
@@ -55,13 +54,12 @@ static dp_status *handle_create(const dp_kernel_setup *setup, void *memory) {
   char *copy;
   state->container = dp_strdup(container_or_default(setup->device, container, &copy));
   dp_free(copy);
-  state->is_anonymous = name.length == sizeof anonymous_name - 1 &&
-                        memcmp(name.data, anonymous_name, name.length) == 0;
-  if (state->is_anonymous)
+  if (name.length == sizeof anonymous_name - 1 &&
+      memcmp(name.data, anonymous_name, name.length) == 0)
     return NULL;
   char *text = dp_strndup(name.data, name.length);
   dp_status *status = make_handle(setup->device->name, state->container, text, state->dtype,
-                                  &state->shape, &state->handle);
+                                  &state->shape, &state->handle.tensor);
   dp_free(text);
   return status;
 }
@@ -69,8 +67,8 @@ static dp_status *handle_create(const dp_kernel_setup *setup, void *memory) {
 static dp_status *handle_compute(dp_op_context *context, void *memory) {
   handle_state *state = memory;
   dp_tensor *output = &context->outputs[0].tensor;
-  if (!state->is_anonymous) {
-    *output = dp_tensor_copy(&state->handle);
+  if (dp_tensor_is_set(&state->handle.tensor)) {
+    *output = dp_tensor_copy(&state->handle.tensor);
     return NULL;
   }
   static atomic_ullong unique;
@@ -82,7 +80,7 @@ static dp_status *handle_compute(dp_op_context *context, void *memory) {
 
 static void handle_destroy(void *memory) {
   handle_state *state = memory;
-  dp_tensor_deinit(&state->handle);
+  dp_tensor_deinit(&state->handle.tensor);
   dp_free(state->container);
 }
 
@@ -305,7 +303,8 @@ static dp_status *disable_copy_compute(dp_op_context *context, void *memory) {
 
 /* clang-format off */
 static const dp_kernel rows[] = {
-    {.op = "VarHandleOp", .flags = DP_KERNEL_CHEAP, .state_size = sizeof(handle_state),
+    {.op = "VarHandleOp", .flags = DP_KERNEL_CHEAP | DP_KERNEL_NOTHING,
+     .state_size = sizeof(handle_state),
      .create = handle_create, .compute = handle_compute, .destroy = handle_destroy},
     {.op = "_VarHandlesOp", .flags = DP_KERNEL_CHEAP, .state_size = sizeof(handles_state),
      .create = handles_create, .compute = handles_compute, .destroy = handles_destroy},

@@ -457,7 +457,8 @@ void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iter
     propagate_elsewhere(worker, item, iteration, is_dead, outputs);
     return;
   }
-  const delivery delivery = {worker, item, iteration, outputs, is_dead, true};
+  const delivery delivery = {worker,  item,    iteration,
+                             outputs, is_dead, !(item->flags & DP_ITEM_NOTHING)};
   int64_t ready = activate(&delivery);
   if (iteration->frame)
     adjust_outstanding(worker, iteration, ready);

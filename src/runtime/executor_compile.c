@@ -52,8 +52,6 @@ static unsigned flags_of(const dp_graph *graph, const dp_node *node, const dp_ke
     flags |= DP_ITEM_ALLOWS_UNINITIALIZED;
   if (kernel->flags & DP_KERNEL_CHEAP)
     flags |= DP_ITEM_CHEAP;
-  if (kernel->flags & DP_KERNEL_NOTHING)
-    flags |= DP_ITEM_NOTHING;
   if (kernel->compute_async || (kernel->flags & DP_KERNEL_BLOCKING))
     flags |= DP_ITEM_DETACHED;
   for (int32_t i = 0; i < node->input_count; ++i) {
@@ -114,6 +112,9 @@ static dp_status *make_item(compiler *compiler, const dp_node *node, dp_item *it
   atomic_init(&item->cost, UINT32_MAX);
   DP_RETURN_IF_ERROR(make_kernel(compiler, item));
   item->flags = (uint16_t)flags_of(executor->graph, node, item->kernel);
+  if ((item->kernel->flags & DP_KERNEL_NOTHING) &&
+      (node->output_count == 0 || dp_value_is_set(item->state)))
+    item->flags |= DP_ITEM_NOTHING;
   dp_frame_plan *plan = &executor->frames[item->frame];
   item->input_count = node->input_count;
   item->output_count = node->output_count;

@@ -44,7 +44,7 @@ typedef enum dp_item_flags {
   DP_ITEM_CHEAP = 128,               /* never measured, never shared */
   DP_ITEM_DETACHED = 256,            /* asynchronous or blocking: ends by dp_op_done */
   DP_ITEM_READS = 512,               /* an Identity of a reference, which passes it on */
-  DP_ITEM_NOTHING = 1024,            /* only its edges matter */
+  DP_ITEM_NOTHING = 1024,            /* no body to call; an output lies in the state */
 } dp_item_flags;
 
 typedef struct dp_edge {

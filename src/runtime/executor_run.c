@@ -225,7 +225,7 @@ void dp_run_node(dp_worker *worker, const dp_ready *ready) {
   /* Nodes without a body need not know whether the run has been stopped: whatever they lead to
    * asks. */
   if ((item->flags & DP_ITEM_NOTHING) && !ready->is_dead && !run->step->stats) {
-    dp_run_propagate(worker, item, ready->iteration, false, worker->outputs);
+    dp_run_propagate(worker, item, ready->iteration, false, item->state);
     return;
   }
   if (__builtin_expect(dp_run_is_stopped(run), 0))

@@ -41,7 +41,9 @@ typedef enum dp_kernel_flags {
   DP_KERNEL_CHEAP = 1,       /* always a few hundred nanoseconds: never worth another thread */
   DP_KERNEL_BLOCKING = 2,    /* waits for files or the like: runs on the blocking pool */
   DP_KERNEL_DEAD_INPUTS = 4, /* runs even when an input is dead (Merge, Send, control flow) */
-  DP_KERNEL_NOTHING = 8,     /* no inputs, outputs or effects: the body need not be called */
+  /* No inputs and no effects: the body need not be called. The state begins with the dp_value that
+   * is the output, if there is one (and it is set: else the body is called). */
+  DP_KERNEL_NOTHING = 8,
 } dp_kernel_flags;
 
 typedef struct dp_kernel_constraint {
