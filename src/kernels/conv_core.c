@@ -82,6 +82,7 @@ typedef struct grid {
   int64_t channels;                   /* rows of b for each tap */
   bool joins;    /* taps along the width are one run: they lie side by side in the source */
   const char *b; /* packed */
+  int64_t b_step;
   int64_t columns;
   region *regions;
   int64_t region_count, tiles;
@@ -186,13 +187,13 @@ static dp_conv_runs find_runs(const grid *work, const region *region, int64_t pa
         offsets[count] = axes[0].shifts[i] * work->a_strides[1] +
                          axes[1].shifts[j] * work->a_strides[2] +
                          axes[2].shifts[k] * work->a_strides[3];
-        b_offsets[count++] = (row * axes[2].taps + k) * work->channels * work->fns->panel;
+        b_offsets[count++] = (row * axes[2].taps + k) * work->channels * work->b_step;
       }
   return (dp_conv_runs){.offsets = offsets,
                         .count = count,
                         .length = work->joins ? width * work->channels : work->channels,
                         .step = 1,
-                        .b_step = work->fns->panel,
+                        .b_step = work->b_step,
                         .b_offsets = b_offsets};
 }
 
@@ -288,6 +289,7 @@ static dp_status *run_groups(dp_op_context *context, grid *work, const dp_conv_p
     if (status)
       break;
     work->b = packing.to;
+    work->b_step = packing.step;
     run_grid(context, work);
     dp_buffer_release(packed);
     work->a += (size_t)a_group * work->size;
@@ -332,7 +334,8 @@ static dp_status *run_forward(dp_op_context *context, const dp_conv *conv, const
                              .columns = out,
                              .row = conv->out_channels,
                              .column = 1,
-                             .panel = work.fns->panel};
+                             .panel = work.fns->panel,
+                             .lanes = work.fns->lanes};
   return run_groups(context, &work, &packing, conv->groups, in, out, out);
 }
 
@@ -420,7 +423,8 @@ static dp_status *run_phase(dp_op_context *context, const input_gradient *work,
                              .column = conv->out_channels,
                              .tap_offsets = work->taps,
                              .tap_rows = out,
-                             .panel = grid.fns->panel};
+                             .panel = grid.fns->panel,
+                             .lanes = grid.fns->lanes};
   return run_groups(context, &grid, &packing, conv->groups, out, out, in);
 }
 

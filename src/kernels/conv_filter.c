@@ -23,8 +23,9 @@ typedef struct filter_gradient {
   const int64_t *taps; /* where each sees the pixel of output 0 */
   int64_t in, out;     /* channels of a group */
   int64_t run_count;
-  int64_t chunk;                     /* runs of one pass */
-  const char *b;                     /* packed: [panels][all pixels] */
+  int64_t chunk; /* runs of one pass */
+  const char *b; /* packed: [panels][all pixels] */
+  int64_t b_step;
   int64_t sets, set_rows, set_tiles; /* rows that share their runs: those of a tap, or all */
 } filter_gradient;
 
@@ -63,13 +64,13 @@ static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t 
     offsets[count] = run / d[1].out / d[0].out * work->strides[0] +
                      slice * d[0].stride * work->strides[1] + row * d[1].stride * work->strides[2] +
                      x.begin * d[2].stride * work->strides[3];
-    b_offsets[count++] = (run * d[2].out + x.begin) * work->fns->panel;
+    b_offsets[count++] = (run * d[2].out + x.begin) * work->b_step;
   }
   return (dp_conv_runs){.offsets = offsets,
                         .count = count,
                         .length = x.end - x.begin,
                         .step = d[2].stride * work->strides[3],
-                        .b_step = work->fns->panel,
+                        .b_step = work->b_step,
                         .b_offsets = b_offsets};
 }
 
@@ -121,10 +122,12 @@ static dp_status *run_group(dp_op_context *context, filter_gradient *work, const
                              .columns = work->out,
                              .row = conv->out_channels,
                              .column = 1,
-                             .panel = work->fns->panel};
+                             .panel = work->fns->panel,
+                             .lanes = work->fns->lanes};
   dp_buffer *packed;
   DP_RETURN_IF_ERROR(dp_conv_pack(context, &packing, &packed));
   work->b = packing.to;
+  work->b_step = packing.step;
   int64_t panels = (work->out + work->fns->panel - 1) / work->fns->panel;
   int64_t cost = pixels * work->fns->tile_rows * work->fns->panel * 2 / SPEED + 50;
   dp_op_for(context, work->sets * work->set_tiles * panels, cost, run_units, work);

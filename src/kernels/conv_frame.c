@@ -55,10 +55,13 @@ static void pack_pieces(void *arg, int64_t begin, int64_t end) {
 
 dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work, dp_buffer **buffer_out) {
   *buffer_out = NULL;
-  if (!work->tap_offsets && work->columns == work->panel && work->row == work->panel) {
-    work->to = (char *)work->from; /* one panel, as it is */
+  if (work->column == 1 && !work->tap_offsets && work->columns <= work->panel &&
+      work->columns % work->lanes == 0) {
+    work->to = (char *)work->from;
+    work->step = work->row;
     return NULL;
   }
+  work->step = work->panel;
   int64_t panels = (work->columns + work->panel - 1) / work->panel;
   size_t bytes = (size_t)(panels * work->rows * work->panel) * work->size;
   DP_RETURN_IF_ERROR(dp_buffer_create(bytes, buffer_out));

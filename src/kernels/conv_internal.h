@@ -68,15 +68,16 @@ bool dp_conv_is_plain(const dp_conv *conv);
  * `tap_rows`, group t at tap_offsets[t]. */
 typedef struct dp_conv_packing {
   const char *from;
-  char *to; /* the result: [panels][rows][panel] */
+  char *to;     /* the result: [panels][rows][panel] */
+  int64_t step; /* of the result: elements between rows */
   size_t size;
   int64_t rows, columns, row, column;
   const int64_t *tap_offsets; /* NULL: one group */
   int64_t tap_rows;
-  int64_t panel;
-  int64_t piece; /* rows of one task */
+  int64_t panel, lanes; /* of dp_conv_fns */
+  int64_t piece;        /* rows of one task */
 } dp_conv_packing;
-/* The buffer is NULL when the operand is a panel as it is. */
+/* The buffer is NULL when the operand is one panel as it is. */
 DP_MUST_USE dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work,
                                     dp_buffer **buffer_out);
 /* Images in a frame: [batch, dims, channels] with strides in elements. */
