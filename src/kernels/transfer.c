@@ -39,7 +39,8 @@ static dp_status *create_transfer(const dp_kernel_setup *setup, void *raw) {
   DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "send_device_incarnation", &incarnation));
   state->incarnation = (uint64_t)incarnation;
   print_key(state, 0, 0, &state->key);
-  return NULL;
+  dp_rendezvous_key parsed; /* names that are none are refused here */
+  return dp_rendezvous_key_parse((dp_view){state->key.data, state->key.length}, &parsed);
 }
 
 static void destroy_transfer(void *raw) {

@@ -399,6 +399,34 @@ def several_variables():
             [R.AssignAddVariableOp(resource=one, value=feed([1., 1.]))], list(read)]
 
 
+HERE = "/job:local/replica:0/task:0/device:CPU:0"
+
+
+def send_and_receive(prefix, value, **names):
+    ends = dict(tensor_name=fresh("sent"), send_device=HERE, send_device_incarnation=1,
+                recv_device=HERE) | names
+    return (make_op(f"_{prefix}Send", tensor=value, **ends),
+            make_op(f"_{prefix}Recv", tensor_type=value.dtype, **ends))
+
+
+for prefix in ["", "Host"]:
+    for value in [[1., 2.], 3, [["a", "b" * 40]], True, np.zeros((0, 3))]:
+        @case(f"_{prefix}Send", repr(value))
+        def sent(prefix=prefix, value=value):
+            return [list(send_and_receive(prefix, feed(value)))] * 2
+
+    @case(f"_{prefix}Send", "a dead value")
+    def sent_dead(prefix=prefix):
+        no, yes = R.Switch(data=feed(1.), pred=feed(True))
+        send, received = send_and_receive(prefix, no)
+        return [[send, *R.Merge(inputs=[received, yes + 5.])]]
+
+    for end in ["send_device", "recv_device"]:
+        @case(f"_{prefix}Send", f"{end} that is none")
+        def sent_nowhere(prefix=prefix, end=end):
+            return [list(send_and_receive(prefix, feed(1.), **{end: "nonsense"}))]
+
+
 # ---- Stacks with handles along reference edges ----
 def stack(dtype=tf.float32, **attrs):
     return make_op("Stack", elem_type=dtype, stack_name=fresh("stack"), **attrs)

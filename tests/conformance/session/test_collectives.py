@@ -87,6 +87,28 @@ def test_gather(devices, shape):
         np.testing.assert_allclose(result, want)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shape", [(2,), (1, 3)], ids=str)
+def test_gather_with_keys_as_inputs(devices, dtype, shape):
+    gathered = on_devices(lambda rank, instance: R.CollectiveGatherV2(
+        input=tensor(rank, dtype, shape), group_size=3, group_key=22, instance_key=instance, ordering_token=[]), 3)
+    want = np.concatenate([np.arange(np.prod(shape)).reshape(shape) * (rank + 1) + rank for rank in range(3)])
+    for result in run(devices, gathered):
+        np.testing.assert_array_equal(result, want.astype(dtype.as_numpy_dtype))
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.bool], ids=lambda dtype: dtype.name)
+def test_broadcast_with_keys_as_inputs(devices, dtype):
+    def member(rank, instance):
+        keys = dict(group_size=DEVICES, group_key=23, instance_key=instance)
+        if rank == 1:
+            return R.CollectiveBcastSendV2(input=tensor(rank, dtype), **keys)
+        return R.CollectiveBcastRecvV2(T=dtype, shape=[3, 2], **keys)
+    want = (np.arange(6).reshape(3, 2) * 2 + 1).astype(dtype.as_numpy_dtype)
+    for result in run(devices, on_devices(member)):
+        np.testing.assert_array_equal(result, want)
+
+
 @pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.bool], ids=lambda dtype: dtype.name)
 def test_broadcast(devices, dtype):
     def member(rank, instance):
