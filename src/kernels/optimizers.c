@@ -249,8 +249,8 @@ static dp_status *read_scalars(dp_op_context *context, const optimizer_state *st
     const scalar_input *scalar = &state->kind->scalars[i];
     const dp_tensor *tensor = dp_op_input(context, state->scalar_slots[i]);
     const char *name = context->node->op->inputs[state->scalar_slots[i]].name;
-    bool is_lenient = strcmp(name, "sign_decay") == 0 && tensor->shape.elements == 1;
-    if (tensor->shape.rank != 0 && !is_lenient)
+    if (tensor->shape.rank != 0 &&
+        !(tensor->shape.elements == 1 && strcmp(name, "sign_decay") == 0))
       return DP_INVALID("%s is not a scalar: %s", scalar_words(name),
                         dp_shape_text(&tensor->shape));
     values[i] = scalar_value(tensor);

@@ -130,6 +130,17 @@ static bool tell_merge(const delivery *delivery, const dp_edge *edge) {
   return true;
 }
 
+/* Retains a value once for all plain readers that will get a copy: of the edges from `edge` to the
+ * output's last, which may take the value itself. A Merge retains for itself. */
+static inline void retain_for_readers(const dp_value *value, const dp_edge *edge, bool may_move) {
+  int copies = 0;
+  for (; !edge->is_last; ++edge)
+    copies += !edge->is_merge;
+  copies += !edge->is_merge && !may_move;
+  if (copies)
+    dp_value_retain_many(value, copies);
+}
+
 /* Tells every reader; returns how many became ready. Inlined where every node comes by, so that the
  * delivery stays in registers. */
 static inline __attribute__((always_inline)) int64_t activate(const delivery *delivery) {
@@ -137,14 +148,20 @@ static inline __attribute__((always_inline)) int64_t activate(const delivery *de
   const dp_edge *controls = edge + delivery->source->data_edges;
   const dp_edge *end = controls + delivery->source->control_edges;
   int64_t ready = 0;
-  for (; edge < controls; ++edge) {
+  bool is_first = true; /* of the edges of an output */
+  for (; edge < controls; is_first = edge->is_last, ++edge) {
+    dp_value *value = delivery->outputs ? &delivery->outputs[edge->output] : NULL;
+    bool has_value = value && dp_value_is_set(value);
+    if (has_value && is_first)
+      retain_for_readers(value, edge, delivery->may_move);
     if (edge->is_merge) {
       ready += tell_merge(delivery, edge);
       continue;
     }
-    bool has_value = delivery->outputs && dp_value_is_set(&delivery->outputs[edge->output]);
-    if (has_value)
-      deliver_value(delivery, edge);
+    if (has_value && edge->is_last && delivery->may_move)
+      dp_value_move(&delivery->iteration->values[edge->slot], value);
+    else if (has_value)
+      dp_value_copy_fields(&delivery->iteration->values[edge->slot], value);
     ready += count_down(delivery, edge, has_value && !delivery->is_dead);
   }
   for (; edge < end; ++edge)

@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/memory.h"
 #include "runtime/executor.h"
@@ -320,17 +321,39 @@ static inline void dp_value_clear(dp_value *value) {
     value->reference = NULL;
   }
 }
+/* The fields only, no reference taken. Most tensors have few dimensions: the rest of the room for
+ * them is left as it is. */
+static inline void dp_value_copy_fields(dp_value *to, const dp_value *from) {
+  enum { FEW = 4 };
+  to->reference = from->reference;
+  to->tensor.dtype = from->tensor.dtype;
+  to->tensor.buffer = from->tensor.buffer;
+  to->tensor.data = from->tensor.data;
+  dp_shape *shape = &to->tensor.shape;
+  const dp_shape *same = &from->tensor.shape;
+  shape->rank = same->rank;
+  shape->elements = same->elements;
+  memcpy(shape->dims, same->dims, FEW * sizeof same->dims[0]);
+  if (__builtin_expect(same->rank > FEW, 0))
+    memcpy(shape->dims + FEW, same->dims + FEW, (DP_MAX_RANK - FEW) * sizeof same->dims[0]);
+}
 static inline void dp_value_move(dp_value *to, dp_value *from) {
-  *to = *from;
+  dp_value_copy_fields(to, from);
   from->tensor.buffer = NULL;
   from->tensor.dtype = DP_INVALID_DTYPE;
   from->reference = NULL;
 }
+static inline void dp_value_retain_many(const dp_value *value, int count) {
+  dp_refcount *buffer = value->tensor.buffer ? &value->tensor.buffer->references : NULL;
+  dp_refcount *variable = value->reference ? &value->reference->resource.references : NULL;
+  if (buffer)
+    atomic_fetch_add_explicit(&buffer->count, count, memory_order_relaxed);
+  if (variable)
+    atomic_fetch_add_explicit(&variable->count, count, memory_order_relaxed);
+}
 static inline void dp_value_copy(dp_value *to, const dp_value *from) {
-  *to = *from;
-  dp_buffer_retain(to->tensor.buffer);
-  if (to->reference)
-    dp_resource_retain(to->reference);
+  dp_value_copy_fields(to, from);
+  dp_value_retain_many(to, 1);
 }
 
 #endif
