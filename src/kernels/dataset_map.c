@@ -371,8 +371,11 @@ static dp_status *flat_map_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
-/* Of the oldest parallel kinds: how far they run ahead. */
-static dp_status *check_buffers(dp_op_context *context) {
+#define MAX_CYCLE (1 << 20)
+#define AUTOTUNE (-1)
+
+/* How far walks run ahead, which newer kinds leave to us with AUTOTUNE. */
+static dp_status *check_buffers(dp_op_context *context, bool may_autotune) {
   static const struct {
     const char *name;
     int64_t least;
@@ -387,14 +390,11 @@ static dp_status *check_buffers(dp_op_context *context) {
       return NULL;
     }
     DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, buffers[i].name, &count));
-    if (count < buffers[i].least)
+    if (count < buffers[i].least && !(may_autotune && count == AUTOTUNE))
       return DP_INVALID("`%s` must be %s", buffers[i].name, buffers[i].text);
   }
   return NULL;
 }
-
-#define MAX_CYCLE (1 << 20)
-#define AUTOTUNE (-1)
 
 /* The numbers behind the captured arguments; `is_parallel` lets inner walks run ahead. */
 static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
@@ -411,7 +411,6 @@ static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
     return DP_INVALID("`cycle_length` must be at most %d", MAX_CYCLE);
   if (block <= 0)
     return DP_INVALID("`block_length` must be > 0");
-  DP_RETURN_IF_ERROR(check_buffers(context));
   dp_status *absent = dp_node_input_range(context->node, "num_parallel_calls", &slot, &begin);
   if (!absent) {
     int64_t calls;
@@ -421,7 +420,9 @@ static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
     if (calls > cycle)
       return DP_INVALID("num_parallel_calls must less than or equal to cycle_length.");
   }
+  bool has_calls = !absent;
   dp_status_release(absent);
+  DP_RETURN_IF_ERROR(check_buffers(context, has_calls));
   map_dataset *dataset;
   DP_RETURN_IF_ERROR(make_mapped(context, &interleave_ops, "f", &dataset));
   dataset->cycle_length = cycle;
