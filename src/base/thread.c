@@ -385,10 +385,38 @@ static bool search(worker *self) {
   return false;
 }
 
+/* ---- Subnormal numbers ---- */
+#if defined(__SSE2__)
+enum { FLUSH_BITS = 0x8040 }; /* of results and of operands */
+static unsigned long float_mode(void) {
+  return __builtin_ia32_stmxcsr();
+}
+static void set_float_mode(unsigned long mode) {
+  __builtin_ia32_ldmxcsr((unsigned)mode);
+}
+#elif defined(__aarch64__)
+enum { FLUSH_BITS = 1 << 24 };
+static unsigned long float_mode(void) {
+  return __builtin_aarch64_get_fpcr();
+}
+static void set_float_mode(unsigned long mode) {
+  __builtin_aarch64_set_fpcr((unsigned)mode);
+}
+#else
+enum { FLUSH_BITS = 0 };
+static unsigned long float_mode(void) {
+  return 0;
+}
+static void set_float_mode(unsigned long mode) {
+  (void)mode;
+}
+#endif
+
 static void *worker_main(void *arg) {
   worker *self = arg;
   dp_pool *pool = self->pool;
   current_worker = self;
+  set_float_mode(float_mode() | FLUSH_BITS);
   for (;;) {
     if (do_some_work(self) || search(self))
       continue;
@@ -473,8 +501,15 @@ bool dp_pool_is_current(const dp_pool *pool) {
 }
 
 bool dp_thread_lend(bool lend) {
+  static _Thread_local unsigned long own_mode;
   bool before = is_lent;
   is_lent = lend;
+  if (lend && !before) {
+    own_mode = float_mode();
+    set_float_mode(own_mode | FLUSH_BITS);
+  } else if (before && !lend) {
+    set_float_mode(own_mode);
+  }
   return before;
 }
 

@@ -3,7 +3,10 @@
  * The process has separate pools for compute, for blocking I/O and for network events, so that one
  * kind of work never starves another. A task must not wait for another task of its own pool;
  * dp_pool_for is the exception that is safe, because the caller works along. Idle threads sleep on
- * a futex after a very short spin: several tasks on one host do not fight for the cores. */
+ * a futex after a very short spin: several tasks on one host do not fight for the cores.
+ *
+ * A pool's threads, and lent ones, take subnormal numbers for zeros, as TensorFlow's do: arithmetic
+ * that passes through them on its way to zero would be a hundred times slower. */
 #ifndef DP_BASE_THREAD_H
 #define DP_BASE_THREAD_H
 

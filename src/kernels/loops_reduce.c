@@ -3,6 +3,9 @@
 #include "kernels/loops_reduce_internal.h"
 
 #include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 #include "kernels/loops_types_internal.h"
 
 #if defined(__AVX512F__)
@@ -31,30 +34,6 @@ typedef uint64_t unaligned_words
 static const uint8_t edge[2 * DP_VECTOR_BYTES] = {[DP_VECTOR_BYTES... 2 * DP_VECTOR_BYTES - 1] =
                                                       0xff};
 #define TURN_WORD(v, bits) ((v) >> (bits) | (v) << (64 - (bits)))
-
-/* TensorFlow's threads take subnormal numbers for zeros. Long products pass through them on their
- * way to zero, where each would cost as much as many rows. The barriers keep loads and stores, and
- * so all arithmetic between them, on their side. */
-#if defined(__SSE2__)
-#include <immintrin.h>
-static inline unsigned begin_flushing(void) {
-  unsigned before = _mm_getcsr();
-  _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x40 /* of operands too */);
-  __asm__ volatile("" ::: "memory");
-  return before;
-}
-static inline void end_flushing(unsigned before) {
-  __asm__ volatile("" ::: "memory");
-  _mm_setcsr(before);
-}
-#else
-static inline unsigned begin_flushing(void) {
-  return 0;
-}
-static inline void end_flushing(unsigned before) {
-  (void)before;
-}
-#endif
 
 /* Of numbers; with a NaN in either the instructions give a. */
 #if defined(__AVX512F__)

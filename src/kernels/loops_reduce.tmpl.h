@@ -2,11 +2,7 @@
  * IDENTITY, LOAD(x) (what is done to an element first), COMBINE(a, b), and WIDE, in which the
  * partial results of long rows are joined. VECTOR says that COMBINE_VECTOR(a, b) and LOAD_VECTOR(x)
  * exist for vectors of T (type NAME_VECTOR); COMBINE_NUMBERS(a, b) is a faster one for vectors of
- * which ANY_NAN is not true. FLUSHES is 1 where subnormal numbers are zeros. */
-
-#ifndef FLUSHES
-#define FLUSHES 0
-#endif
+ * which ANY_NAN is not true. */
 
 #ifdef VECTOR
 #define LANES ((int64_t)(DP_VECTOR_BYTES / sizeof(T)))
@@ -138,11 +134,8 @@ static T NAME(row)(const T *x, int64_t n) {
 static void NAME(rows)(const void *from, void *to, int64_t outer, int64_t n) {
   const T *x = from;
   T *result = to;
-  unsigned before = FLUSHES ? begin_flushing() : 0;
   for (int64_t i = 0; i < outer; ++i)
     result[i] = NAME(row)(x + i * n, n);
-  if (FLUSHES)
-    end_flushing(before);
 }
 
 /* Up to four rows in one pass, in their order. */
@@ -229,11 +222,8 @@ static void NAME(some_columns)(const T *x, T *result, int64_t n, int64_t inner, 
 }
 
 static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, int64_t stride) {
-  unsigned before = FLUSHES ? begin_flushing() : 0;
   if (inner > 0)
     NAME(some_columns)(from, to, n, inner, stride);
-  if (FLUSHES)
-    end_flushing(before);
 }
 
 #undef STRIP_ELEMENTS
@@ -246,4 +236,3 @@ static void NAME(columns)(const void *from, void *to, int64_t n, int64_t inner, 
 #undef COMBINE
 #undef COMBINE_VECTOR
 #undef COMBINE_NUMBERS
-#undef FLUSHES

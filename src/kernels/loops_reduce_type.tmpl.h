@@ -17,9 +17,6 @@
 #include "kernels/loops_reduce.tmpl.h"
 
 #define NAME(function) NAME_OF(prod, function)
-#ifdef HAS_NAN
-#define FLUSHES 1
-#endif
 #define IDENTITY 1
 #define LOAD(x) (x)
 #define LOAD_VECTOR(x) (x)

@@ -48,6 +48,15 @@ add("SelectV2", [values(np.bool_, (300, 1)), values(np.float32, (300, 1000)), va
 add("Select", [values(np.bool_, (300,)), values(np.float32, (300, 1000)), values(np.float32, (300, 1000))])
 add("AddN", [[values(np.float32, (N,)) for _ in range(4)]])
 add("AddN", [[values(bfloat16, (N,)) for _ in range(3)]], tolerance=(3e-2, 1e-1))
+# TensorFlow's threads take subnormal numbers for zeros.
+for dtype, tiny in ((np.float32, 1e-40), (np.float64, 1e-310)):
+    for count in (3, N):
+        x = np.full(count, tiny, dtype)
+        add("Mul", [x, np.ones(count, dtype)], name=f"Mul({count} subnormal {dtype.__name__})")
+        add("Mul", [np.sqrt(x), np.sqrt(x)], name=f"Mul({count} to subnormal {dtype.__name__})")
+        add("Sum", [x, np.array([0], np.int32)], {"keep_dims": False},
+            name=f"Sum({count} subnormal {dtype.__name__})")
+        add("Less", [np.zeros(count, dtype), x], name=f"Less({count} subnormal {dtype.__name__})")
 add("ClipByValue", [values(np.float32, (N,)), np.float32(-1), np.float32(1)])
 add("BroadcastTo", [values(np.float32, (300, 1)), np.array([300, 1000], np.int32)])
 add("UnsortedSegmentSum", [values(np.float32, (3000, 100)), np.arange(3000, dtype=np.int32) % 7,

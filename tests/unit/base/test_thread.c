@@ -259,6 +259,26 @@ static void events_keep_their_deadline(void **state) {
   dp_event_deinit(&event);
 }
 
+static volatile float tiny = 1e-40f, one = 1;
+
+static void multiply_tiny(void *arg) {
+  *(float *)arg = tiny * one;
+}
+
+static void subnormal_numbers_are_zeros_in_pools_and_lent_threads(void **state) {
+  (void)state;
+  float product = -1;
+  dp_pool *pool = dp_pool_create("tiny", 1);
+  dp_pool_run(pool, multiply_tiny, &product);
+  dp_pool_destroy(pool);
+  assert_true(product == 0);
+  assert_true(tiny * one != 0);
+  assert_false(dp_thread_lend(true));
+  assert_true(tiny * one == 0);
+  assert_true(dp_thread_lend(false));
+  assert_true(tiny * one != 0);
+}
+
 static void there_is_a_core(void **state) {
   (void)state;
   assert_true(dp_core_count() >= 1);
@@ -279,6 +299,7 @@ int main(void) {
       cmocka_unit_test(all_threads_may_loop_at_once),
       cmocka_unit_test(nobody_starves),
       cmocka_unit_test(events_keep_their_deadline),
+      cmocka_unit_test(subnormal_numbers_are_zeros_in_pools_and_lent_threads),
       cmocka_unit_test(there_is_a_core),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
