@@ -204,10 +204,7 @@ static int64_t axes_size(const axes *axes) {
   return size;
 }
 
-/* Always inlined: gcc 12's analysis of memory between functions (-fipa-modref) takes calls of it
- * for calls without effect, and drops them. */
-static inline __attribute__((always_inline)) void axes_add(axes *axes, int64_t size,
-                                                           int64_t stride) {
+static void axes_add(axes *axes, int64_t size, int64_t stride) {
   if (size == 1)
     return;
   int last = axes->count - 1;
