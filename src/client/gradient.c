@@ -250,7 +250,9 @@ static void differentiate(gradient_engine *engine, TF_Operation *operation,
   bool is_any = false;
   for (int32_t i = 0; i < node->input_count; i++)
     is_any |= wanted[i] = dp_gradient_is_wanted(engine, input_of(operation, i));
-  const gradient_row *row = is_any ? dp_gradient_find(node->op->name) : NULL;
+  const gradient_row *row = NULL;
+  if (is_any)
+    row = node->op->is_function ? &dp_gradient_direct_call : dp_gradient_find(node->op->name);
   if (is_any && !row)
     dp_scope_fail(engine->scope, TF_NOT_FOUND,
                   "No gradient defined for op: %s (of the operation '%s')", node->op->name,

@@ -18,16 +18,52 @@ static TF_Output *copy_inputs(gradient_call *g, int first) {
 
 /* ---- Calls ---- */
 
-static void call(gradient_call *g) {
+/* The function has a gradient of its own: it takes the arguments and what arrives at the results.
+ */
+static void call_given(gradient_call *g, const dp_func *gradient) {
+  int count = input_count(g), results = output_count(g);
+  TF_Output *inputs = DP_NEW_ARRAY(TF_Output, count + results + 1);
+  TF_Output *outputs = DP_NEW_ARRAY(TF_Output, count + 1);
+  for (int i = 0; i < count; i++)
+    inputs[i] = input(g, i);
+  for (int i = 0; i < results; i++)
+    inputs[count + i] = above(g, i);
+  dp_client_inline(g->scope, gradient, (dp_outputs){inputs, count + results},
+                   g->scope->source_control, outputs);
+  for (int i = 0; i < count; i++)
+    GIVE(g, i, outputs[i]);
+  dp_free(inputs);
+  dp_free(outputs);
+}
+
+static void call_function(gradient_call *g, const dp_func *function) {
+  const dp_function *definition =
+      dp_library_find(g->operation->graph->graph->library, function->name);
+  if (definition && definition->gradient) {
+    dp_func gradient = {definition->gradient, function->attr_count, function->attrs};
+    call_given(g, &gradient);
+    return;
+  }
   TF_Output *inputs = copy_inputs(g, 0);
   TF_Output *outputs = DP_NEW_ARRAY(TF_Output, output_count(g) + 1);
-  dp_client_inline(g->scope, attribute(g, "f")->func, (dp_outputs){inputs, input_count(g)},
+  dp_client_inline(g->scope, function, (dp_outputs){inputs, input_count(g)},
                    g->scope->source_control, outputs);
   give_from_copy(g, 0, (dp_outputs){inputs, input_count(g)},
                  (dp_outputs){outputs, output_count(g)});
   dp_free(inputs);
   dp_free(outputs);
 }
+
+static void call(gradient_call *g) {
+  call_function(g, attribute(g, "f")->func);
+}
+
+/* A node whose op is a function. */
+static void direct_call(gradient_call *g) {
+  const dp_node *node = g->operation->node;
+  call_function(g, &(dp_func){node->op->name, node->attr_count, node->attrs});
+}
+const gradient_row dp_gradient_direct_call = {"", direct_call};
 
 /* ---- Conditionals ---- */
 

@@ -35,6 +35,8 @@ extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_f
     dp_gradient_reduce[], dp_gradient_tensor_array[], dp_gradient_tensor_list[],
     dp_gradient_einsum[], dp_gradient_norm[], dp_gradient_signal[], dp_gradient_sparse[],
     dp_gradient_special[];
+/* Of nodes whose op is a function of the graph's library. */
+extern const gradient_row dp_gradient_direct_call;
 /* NULL when the op is in no table. */
 const gradient_row *dp_gradient_find(const char *op);
 

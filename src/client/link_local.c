@@ -4,6 +4,7 @@
 #include "client/client_internal.h"
 
 #include "base/thread.h"
+#include "client/differentiate.h"
 #include "kernels/kernels.h"
 #include "master/master.h"
 #include "worker/worker.h"
@@ -23,6 +24,7 @@ static void enter_pools(void) {
   pthread_mutex_lock(&pools_lock);
   if (pools.users++ == 0) {
     dp_kernels_register();
+    dp_differentiate_register();
     pools.compute = dp_pool_create("compute", 0);
     pools.blocking = dp_pool_create("blocking", BLOCKING_THREADS);
   }

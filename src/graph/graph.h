@@ -208,6 +208,14 @@ DP_MUST_USE dp_status *dp_library_add(dp_library *library,
 const dp_function *dp_library_find(const dp_library *library, const char *name); /* or NULL */
 /* Built-in op or function. */
 const dp_op *dp_library_find_op(const dp_library *library, const char *name);
+/* The gradient of a function, as SymbolicGradient calls it: the one that the library names for it,
+ * or one that the differentiator makes and adds under `name`. It takes the function's arguments and
+ * the gradients of its results, and gives the gradients of its arguments. */
+typedef dp_status *(*dp_differentiate_fn)(dp_library *library, const dp_func *function,
+                                          const char *name);
+void dp_library_set_differentiator(dp_differentiate_fn differentiate); /* at start-up */
+DP_MUST_USE dp_status *dp_library_find_gradient(dp_library *library, const dp_func *function,
+                                                dp_func *gradient_out);
 /* All functions as a message, in `arena`. */
 Tensorflow__FunctionDefLibrary *dp_library_export(const dp_library *library, dp_arena *arena);
 

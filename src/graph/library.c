@@ -3,9 +3,11 @@
  * reference. Whether two functions with one name are the same is decided on their bytes, after maps
  * (whose order means nothing) have been sorted and what only describes has been left out. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/map.h"
 #include "graph/graph_internal.h"
 
@@ -400,6 +402,52 @@ const dp_function *dp_library_find(const dp_library *library, const char *name) 
   const entry *found = dp_map_get(library->functions, name);
   pthread_rwlock_unlock(lock);
   return found ? &found->function : NULL;
+}
+
+/* ---- Gradients ---- */
+
+static _Atomic(dp_differentiate_fn) differentiator;
+
+void dp_library_set_differentiator(dp_differentiate_fn differentiate) {
+  atomic_store(&differentiator, differentiate);
+}
+
+/* One for each function and set of attributes. */
+static char *made_name(const dp_func *function) {
+  dp_text attrs = {0}, name = {0};
+  for (int32_t i = 0; i < function->attr_count; i++) {
+    dp_text_printf(&attrs, "%s=", function->attrs[i].name);
+    dp_attr_print(&function->attrs[i], &attrs);
+    dp_text_add(&attrs, "\n");
+  }
+  dp_text_printf(&name, "%s_gradient", function->name);
+  if (attrs.length > 0)
+    dp_text_printf(&name, "_%016llx",
+                   (unsigned long long)dp_fingerprint64(attrs.data, attrs.length));
+  dp_text_deinit(&attrs);
+  return dp_text_take(&name);
+}
+
+dp_status *dp_library_find_gradient(dp_library *library, const dp_func *function,
+                                    dp_func *gradient_out) {
+  const dp_function *definition = dp_library_find(library, function->name);
+  if (definition && definition->gradient) {
+    *gradient_out = (dp_func){definition->gradient, function->attr_count, function->attrs};
+    return NULL;
+  }
+  dp_differentiate_fn differentiate = atomic_load(&differentiator);
+  if (!definition || !differentiate)
+    return dp_status_create(DP_UNIMPLEMENTED, "No gradient defined for function: %s",
+                            function->name);
+  char *name = made_name(function);
+  const dp_function *made = dp_library_find(library, name);
+  dp_status *status = made ? NULL : differentiate(library, function, name);
+  if (!status && !made)
+    made = dp_library_find(library, name);
+  if (!status)
+    *gradient_out = (dp_func){.name = made->signature.name};
+  dp_free(name);
+  return status;
 }
 
 const dp_op *dp_library_find_op(const dp_library *library, const char *name) {

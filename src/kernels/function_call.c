@@ -82,19 +82,18 @@ static void remote_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Gradients ---- */
-/* A function whose gradient the library names; others are differentiated by clients. */
 static void gradient_compute(dp_op_context *context, void *memory) {
   const dp_func *function = ((function_state *)memory)->function;
   dp_function_runtime *functions = context->step->functions;
-  const dp_function *definition =
-      functions ? dp_library_find(dp_function_runtime_library(functions), function->name) : NULL;
-  if (!definition || !definition->gradient) {
-    dp_op_done(context, dp_status_create(DP_UNIMPLEMENTED, "No gradient defined for function: %s",
-                                         function->name));
-    return;
-  }
-  dp_func gradient = {definition->gradient, function->attr_count, function->attrs};
-  call_function(context, &gradient, 0);
+  dp_func gradient;
+  dp_status *status =
+      functions
+          ? dp_library_find_gradient(dp_function_runtime_library(functions), function, &gradient)
+          : DP_INVALID("There is no library with the function %s", function->name);
+  if (status)
+    dp_op_done(context, status);
+  else
+    call_function(context, &gradient, 0);
 }
 
 /* ---- Choices ---- */

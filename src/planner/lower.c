@@ -153,14 +153,11 @@ static dp_status *replace_by_one(lowerer *l, dp_node *node, const lower_node *wa
   return lower_replace(l, node, output, substitute->id);
 }
 
-/* A function whose gradient is given as a function; others are not differentiated here. */
 static dp_status *lower_gradient(lowerer *l, dp_node *node) {
   const dp_func *function;
   DP_RETURN_IF_ERROR(dp_node_get_func(node, "f", &function));
-  const dp_function *definition = dp_library_find(l->graph->library, function->name);
-  if (!definition || !definition->gradient)
-    return NULL;
-  dp_func gradient = {definition->gradient, function->attr_count, function->attrs};
+  dp_func gradient;
+  DP_RETURN_IF_ERROR(dp_library_find_gradient(l->graph->library, function, &gradient));
   return lower_call(l, node, &gradient, false);
 }
 

@@ -2,6 +2,7 @@
 #include "server/task_internal.h"
 
 #include "base/memory.h"
+#include "client/differentiate.h"
 #include "kernels/kernels.h"
 #include "server/housekeeping_internal.h"
 #include "server/keeper_internal.h"
@@ -42,6 +43,7 @@ dp_status *dp_task_create(const dp_task_options *options, dp_task **task_out) {
   if (options->cpu_devices < 1)
     return DP_INVALID("a task has at least 1 CPU device, not %d", options->cpu_devices);
   dp_kernels_register();
+  dp_differentiate_register();
   dp_task *task = DP_NEW(dp_task);
   task->name = dp_strdup(options->task);
   task->compute = dp_pool_create("compute", options->compute_threads);

@@ -338,6 +338,64 @@ def by_gradients():
     return [z] + tf1.gradients(z, [x, y])
 
 
+@function.Defun(tf.float32, tf.float32)
+def plain(x, y):
+    return tf.sin(x) * y + tf.reduce_sum(tf.nn.relu(y))
+
+
+@function.Defun(tf.float32, tf.float32)
+def nested(x, y):
+    return plain(x, y) * 2., plain(y, x)
+
+
+@function.Defun(tf.float32, tf.int32)
+def shaped(x, shape):
+    return tf.square(tf.reshape(x, shape))
+
+
+@function.Defun(tf.float32, tf.float32)
+def of_product(x, y):
+    return product(x, y) * x
+
+
+def function_attribute(f):
+    f(*[feed(0, t) for t in f.declared_input_types])
+    attribute = tf1.AttrValue().func
+    attribute.name = f.name
+    return attribute
+
+
+@case("SymbolicGradient", "of a plain function")
+def derived():
+    return gradient([feed([1., 2.]), feed([3., -4.]), feed([1., 10.])], [tf.float32] * 2,
+                    function_attribute(plain))
+
+
+@case("SymbolicGradient", "of a function that calls another twice")
+def derived_twice():
+    return gradient([feed([1., 2.]), feed([3., -4.]), feed([1., 10.]), feed([2., 1.])],
+                    [tf.float32] * 2, function_attribute(nested))
+
+
+@case("SymbolicGradient", "of a function with an integer")
+def derived_integer():
+    return gradient([feed([[1., 2.]]), feed([2, 1]), feed([[1.], [10.]])], [tf.float32, tf.int32],
+                    function_attribute(shaped))
+
+
+@case("SymbolicGradient", "of a function that calls one with a given gradient")
+def derived_given():
+    return gradient([feed([1., 2.]), feed([3., 4.]), feed([1., 10.])], [tf.float32] * 2,
+                    function_attribute(of_product))
+
+
+@case("SymbolicGradient", "as tf.gradients makes it for a plain function")
+def derived_by_gradients():
+    x, y = feed([1., 2.]), feed([3., 4.])
+    z = plain(x * 2., y)
+    return [z] + tf1.gradients(z, [x, y])
+
+
 # ---- Ops that no client writes, but graphs of functions hold ----
 for dtype in [tf.float32, tf.string, tf.int64, tf.bool]:
     @case("_ArrayToList", dtype.name)

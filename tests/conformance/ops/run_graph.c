@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
+#include "client/differentiate.h"
 #include "kernels/kernels.h"
 #include "runtime/executor.h"
 #include "runtime/function.h"
@@ -163,6 +164,7 @@ static void reset(session *session) {
 
 int main(void) {
   dp_kernels_register();
+  dp_differentiate_register();
   session session = {.compute = dp_pool_create("compute", 2),
                      .blocking = dp_pool_create("blocking", 2)};
   reset(&session);
