@@ -120,7 +120,7 @@ done:
 }
 
 /* ---- BiasAddGrad ---- */
-#define PIECE 16384 /* elements of one task */
+#define PIECE 131072 /* elements of one task */
 
 typedef struct gradient_work {
   const bias_state *state;
