@@ -313,34 +313,35 @@ typedef struct hash_work {
   int64_t *to;
 } hash_work;
 
-static void old_hash_range(void *arg, int64_t begin, int64_t end) {
-  const hash_work *work = arg;
+/* `hash` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void
+hash_range(const hash_work *work, int64_t begin, int64_t end,
+           uint64_t (*hash)(const hash_state *state, dp_view text)) {
   const dp_tstring *strings = work->strings;
   int64_t *to = work->to;
   uint64_t buckets = work->state->buckets;
-  for (int64_t i = begin; i < end; ++i) {
-    dp_view text = dp_tstring_view(&strings[i]);
-    to[i] = (int64_t)(dp_hash64(text.data, text.length, 0xDECAFCAFFE) % buckets);
-  }
-}
-
-static void fast_hash_range(void *arg, int64_t begin, int64_t end) {
-  const hash_work *work = arg;
-  const dp_tstring *strings = work->strings;
-  int64_t *to = work->to;
-  uint64_t buckets = work->state->buckets;
-  for (int64_t i = begin; i < end; ++i) {
-    dp_view text = dp_tstring_view(&strings[i]);
-    to[i] = (int64_t)(dp_fingerprint64(text.data, text.length) % buckets);
-  }
-}
-
-static void strong_hash_range(void *arg, int64_t begin, int64_t end) {
-  const hash_work *work = arg;
-  const hash_state *state = work->state;
   for (int64_t i = begin; i < end; ++i)
-    work->to[i] = (int64_t)(dp_string_strong_hash(state->key, dp_tstring_view(&work->strings[i])) %
-                            state->buckets);
+    to[i] = (int64_t)(hash(work->state, dp_tstring_view(&strings[i])) % buckets);
+}
+
+static inline uint64_t old_hash(const hash_state *state, dp_view text) {
+  return dp_hash64(text.data, text.length, 0xDECAFCAFFE);
+}
+static inline uint64_t fast_hash(const hash_state *state, dp_view text) {
+  return dp_fingerprint64(text.data, text.length);
+}
+static inline uint64_t strong_hash(const hash_state *state, dp_view text) {
+  return dp_string_strong_hash(state->key, text);
+}
+
+static void old_hash_range(void *arg, int64_t begin, int64_t end) {
+  hash_range(arg, begin, end, old_hash);
+}
+static void fast_hash_range(void *arg, int64_t begin, int64_t end) {
+  hash_range(arg, begin, end, fast_hash);
+}
+static void strong_hash_range(void *arg, int64_t begin, int64_t end) {
+  hash_range(arg, begin, end, strong_hash);
 }
 
 static dp_status *hash_all(dp_op_context *context, const hash_state *state, dp_range_fn hash) {

@@ -77,15 +77,18 @@ static inline float dp_reduce_exp(float x, float *n_out, int32_t *integer_out) {
   float r = dp_fma_float(n, -0.693359375f, x); /* exact: 9 bits times an integer below 2^10 */
   return dp_fma_float(n, 2.12194440e-4f, r);
 }
-/* e^r - 1 for |r| <= 0.35. */
-static inline float dp_expm1_reduced(float r) {
+/* (e^r - 1 - r) / r^2 for |r| <= 0.35. */
+static inline float dp_exp_tail(float r) {
   float p = 1.989198063e-04f;
   p = dp_fma_float(p, r, 1.393454149e-03f);
   p = dp_fma_float(p, r, 8.333310485e-03f);
   p = dp_fma_float(p, r, 4.166645557e-02f);
   p = dp_fma_float(p, r, 1.666666716e-01f);
-  p = dp_fma_float(p, r, 0.5f);
-  return dp_fma_float(p * r, r, r);
+  return dp_fma_float(p, r, 0.5f);
+}
+/* e^r - 1 for |r| <= 0.35. */
+static inline float dp_expm1_reduced(float r) {
+  return dp_fma_float(dp_exp_tail(r) * r, r, r);
 }
 
 static inline float dp_exp(float x) {
@@ -106,14 +109,7 @@ static inline float dp_exp_below_zero(float x) {
   float clamped = x < -87.3f ? -87.3f : x;
   float shifted = dp_fma_float(clamped, 1.44269504f, magic), n = shifted - magic;
   float r = dp_fma_float(n, 2.12194440e-4f, dp_fma_float(n, -0.693359375f, clamped));
-  float p = 1.989198063e-04f;
-  p = dp_fma_float(p, r, 1.393454149e-03f);
-  p = dp_fma_float(p, r, 8.333310485e-03f);
-  p = dp_fma_float(p, r, 4.166645557e-02f);
-  p = dp_fma_float(p, r, 1.666666716e-01f);
-  p = dp_fma_float(p, r, 0.5f);
-  p = dp_fma_float(p, r, 1.0f);
-  p = dp_fma_float(p, r, 1.0f);
+  float p = dp_fma_float(dp_fma_float(dp_exp_tail(r), r, 1.0f), r, 1.0f);
   float result = dp_bits_float(dp_float_bits(p) + (dp_float_bits(shifted) << 23));
   return x < -87.3f ? 0.0f : result;
 }
