@@ -13,22 +13,17 @@ def stateful(op, sizes, build, covers=(), repeats=None):
 
 
 # ---- Variables ----
-PASSES_ON = {"large": 50}  # copies of what takes no longer for a large value than for a small one
-
-
-def variable_op(op, make, repeats=None):
+def variable_op(op, make):
     def build(n):
         return make(handle_of(F(n)) if "Variable" in op else reference_of(F(n)), given(F(n)))
-    stateful(op, {"small": N, "large": M}, build, repeats=repeats)
+    stateful(op, {"small": N, "large": M}, build)
 
 
 for name in ("Assign", "AssignAdd", "AssignSub"):
     variable_op(name, lambda ref, value, op=name: lambda: getattr(R, op)(ref=ref, value=value))
 for name in ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"):
-    variable_op(name, lambda ref, value, op=name: lambda: getattr(R, op)(resource=ref, value=value),
-                PASSES_ON if name == "AssignVariableOp" else None)
-variable_op("ReadVariableOp", lambda ref, value: lambda: R.ReadVariableOp(resource=ref, dtype=tf.float32),
-            PASSES_ON)
+    variable_op(name, lambda ref, value, op=name: lambda: getattr(R, op)(resource=ref, value=value))
+variable_op("ReadVariableOp", lambda ref, value: lambda: R.ReadVariableOp(resource=ref, dtype=tf.float32))
 stateful("VariableShape", {"small": N}, lambda n: (
     lambda ref: lambda: R.VariableShape(input=ref))(handle_of(F(n))))
 stateful("VarIsInitializedOp", {"small": N}, lambda n: (
@@ -39,10 +34,8 @@ stateful("DisableCopyOnRead", {"small": N}, lambda n: (
     lambda ref: lambda: R.DisableCopyOnRead(resource=ref))(handle_of(F(n))))
 stateful("RefIdentity", {"small": N}, lambda n: (
     lambda ref: lambda: R.RefIdentity(input=ref))(reference_of(F(n))))
-stateful("VarHandleOp", {"small": 0}, lambda n: lambda: R.VarHandleOp(dtype=tf.float32, shape=[3]),
-         repeats={"small": 500})
-stateful("VariableV2", {"small": 0}, lambda n: lambda: R.VariableV2(dtype=tf.float32, shape=[3]),
-         repeats={"small": 500})
+stateful("VarHandleOp", {"small": 0}, lambda n: lambda: R.VarHandleOp(dtype=tf.float32, shape=[3]))
+stateful("VariableV2", {"small": 0}, lambda n: lambda: R.VariableV2(dtype=tf.float32, shape=[3]))
 
 
 def temporary(n):
@@ -437,8 +430,8 @@ def function_loop(op):
 
 function_loop("While")
 function_loop("StatelessWhile")
-stateful("NoOp", {"small": 0}, lambda n: R.NoOp, repeats={"small": 500})
-stateful("ControlTrigger", {"small": 0}, lambda n: R.ControlTrigger, repeats={"small": 200})
+stateful("NoOp", {"small": 0}, lambda n: R.NoOp)
+stateful("ControlTrigger", {"small": 0}, lambda n: R.ControlTrigger)
 
 
 def switched(n):

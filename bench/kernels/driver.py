@@ -52,7 +52,7 @@ class Api:
 
 
 class Session:
-    def __init__(self, api, graph_def, config):
+    def __init__(self, api, graph_def, config, starts):
         self.api = api
         self.targets = {}
         self.graph = api.TF_NewGraph()
@@ -68,6 +68,8 @@ class Session:
         self.session = api.TF_NewSession(self.graph, options, api.status)
         api.TF_DeleteSessionOptions(options)
         api.check()
+        for name in starts:
+            self.run(name, 1)
 
     def target(self, name):
         if name not in self.targets:

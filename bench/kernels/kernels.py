@@ -7,11 +7,22 @@ usage: bench/kernels/kernels.py [--build DIR] [--only OP,...] [--threads 1,2] [-
 
 Each side is a process that runs the same graphs through the same C API with the same number of
 threads (driver.py); table.py says what a graph looks like and cases_*.py which ops and shapes there
-are. The sides take turns in short rounds, so that whatever else the machine does hits both; a time
-is the best of its rounds, a ratio is theirs divided by ours (above 1: ours is faster). A case below
-its bar, or just above it, gets six times as many rounds, on both sides, before it counts: however
-they go. The bar is 1.5 for small shapes, where
-overhead rules, and 1 for the others.
+are. The bar is 1.5 for small shapes, where overhead rules, and 1 for the others. How a verdict comes
+about, by rules that do not ask which side they help:
+
+- The sides take turns in short rounds, so that whatever else the machine does hits both. The time of
+  a step is the best of its rounds: what disturbs only adds. An op's time is the difference of two
+  such steps, divided by the copies; a ratio is theirs divided by ours (above 1: ours is faster).
+- Waking a thread makes a step longer or shorter by a few microseconds, as it happens. A chain whose
+  copies take the slower side less than CHAIN_SECONDS is made anew with as many as that needs.
+- Every third round, taken alone, gives a ratio of its own. The lowest and the highest of those three
+  and of all rounds together are what is known of the ratio.
+- A case is settled when all of that lies on one side of the bar, farther from it than the thirds
+  are from each other, and after the first sitting by a good margin. What is not settled gets
+  further sittings: new sessions, so that a lucky place in memory does not decide, and more rounds,
+  which add to those before.
+- What SITTINGS did not settle is reported as it is: "close" when the thirds do not agree on which
+  side of the bar they are, else above or below.
 """
 
 import argparse
@@ -40,9 +51,13 @@ tf.compat.v1.disable_eager_execution()
 
 HERE = pathlib.Path(__file__).resolve().parent
 BARS = {table.SMALL: 1.5, table.LARGE: 1.0}
-CLOSE, EVEN = 1.05, 0.97  # times the bar
-SLICE_SECONDS = 0.004  # of one side's turn
+ABOVE, CLOSE, BELOW = "", "close", "below"
+SLICE_SECONDS = 0.002  # of one side's turn
 LEAST_STEPS, MOST_STEPS = 2, 20
+CHAIN_SECONDS, MOST_COPIES = 8e-5, 2000
+SITTINGS = 4
+FIRST_MARGIN, LATER_MARGIN = 1.15, 1.03
+THIRDS = 3
 
 
 class Side:
@@ -59,8 +74,14 @@ class Side:
         self.config = config.SerializeToString()
 
     def call(self, *command):
+        self.ask(*command)
+        return self.answer()
+
+    def ask(self, *command):
         pickle.dump(command, self.process.stdin)
         self.process.stdin.flush()
+
+    def answer(self):
         try:
             error, result = pickle.load(self.process.stdout)
         except EOFError:
@@ -68,11 +89,6 @@ class Side:
         if error:
             raise RuntimeError(f"{self.name}: {error}")
         return result
-
-    def open(self, graph, starts):
-        self.call("open", graph, self.config)
-        for name in starts:
-            self.call("run", name, 1)
 
     def steps_for(self, target):
         """How many steps make a slice."""
@@ -87,83 +103,148 @@ class Side:
 class Measurement:
     """One size of one case on one pair of sides."""
 
-    def __init__(self, case, label, threads, pair, step):
-        self.case, self.label, self.threads, self.pair = case, label, threads, pair
-        self.plain, self.chained, self.copies = step
-        self.best = {(side, target): math.inf for side in pair for target in step[:2]}
-        self.steps = {key: key[0].steps_for(key[1]) for key in self.best}
-        self.round_number = 0
-
-    def round(self):
-        self.round_number += 1
-        for side in self.pair if self.round_number % 2 else reversed(self.pair):
-            if self.case.writes:
-                os.sync()
-            for target in (self.plain, self.chained):
-                key = side, target
-                self.best[key] = min(self.best[key], *side.call("run", target, self.steps[key]))
-
-    def micros(self, side):
-        spent = self.best[side, self.chained] - self.best[side, self.plain]
-        return max(spent / self.copies * 1e6, 1e-3)
+    def __init__(self, case, label, pair):
+        self.case, self.label, self.pair = case, label, pair
+        self.threads = pair[0].threads
+        self.copies = self.rounds = self.sittings = 0
+        self.bests = {}  # (side, whether with the copies) -> best seconds of each third
 
     @property
     def bar(self):
         return BARS[self.label.split(" ")[0]]
 
-    @property
-    def ratio(self):
-        theirs, ours = (self.micros(side) for side in self.pair)
+    def sit(self, step):
+        """Goes on in new sessions; times of fewer copies are worth nothing any more."""
+        *self.targets, copies = step
+        if copies != self.copies:
+            self.bests = {(side, chained): [math.inf] * THIRDS
+                          for side in self.pair for chained in (False, True)}
+            self.copies, self.rounds = copies, 0
+        self.steps = {(side, chained): side.steps_for(self.targets[chained])
+                      for side, chained in self.bests}
+
+    def round(self):
+        for side in self.pair if self.rounds % 2 else reversed(self.pair):
+            if self.case.writes:
+                os.sync()
+            for chained in (False, True):
+                best = self.bests[side, chained]
+                times = side.call("run", self.targets[chained], self.steps[side, chained])
+                best[self.rounds % THIRDS] = min(best[self.rounds % THIRDS], *times)
+        self.rounds += 1
+
+    def spent(self, side, third=None):
+        """Seconds of all copies together, by all rounds or by a third of them."""
+        plain, chained = (min(best) if third is None else best[third]
+                          for best in (self.bests[side, False], self.bests[side, True]))
+        return max(chained - plain, 1e-9)
+
+    def micros(self, side):
+        return self.spent(side) / self.copies * 1e6
+
+    def copies_wanted(self):
+        """As many as make the chain long enough, when it is far from that."""
+        slower = max(self.spent(side) for side in self.pair)
+        if slower > CHAIN_SECONDS / 2:
+            return self.copies
+        return min(MOST_COPIES, math.ceil(self.copies * CHAIN_SECONDS / slower))
+
+    def ratio(self, third=None):
+        theirs, ours = (self.spent(side, third) for side in self.pair)
         return theirs / ours
+
+    def known(self):
+        """The lowest and the highest that the ratio may be."""
+        ratios = [self.ratio(), *(self.ratio(third) for third in range(THIRDS))]
+        return min(ratios), max(ratios)
+
+    def settled(self):
+        if not self.sittings:
+            return False
+        low, high = self.known()
+        margin = max(high / low, FIRST_MARGIN if self.sittings == 1 else LATER_MARGIN)
+        return low >= self.bar * margin or high < self.bar / margin
+
+    def verdict(self):
+        low, high = self.known()
+        return ABOVE if low >= self.bar else BELOW if high < self.bar else CLOSE
 
     def line(self):
         theirs, ours = (self.micros(side) for side in self.pair)
-        mark = "" if self.ratio >= self.bar else "  below"
-        return (f"{self.case.op:42}{self.label:16}{self.threads:>3}{theirs:12.2f}{ours:12.2f}"
-                f"{self.ratio:8.2f}{mark}")
+        low, high = self.known()
+        return (f"{self.case.op:42}{self.label:16}{self.threads:>3}{theirs:12.3f}{ours:12.3f}"
+                f"{self.ratio():9.2f}{low:9.2f} -{high:8.2f}  {self.verdict()}").rstrip()
 
 
-def measure(case, pairs, options):
-    graph, starts, steps = table.graph_of(case)
-    sides = [side for pair in pairs for side in pair]
-    results = []
+def open_all(sides, graph, starts):
+    """Sessions on all sides, at the same time: nothing is measured yet."""
+    for side in sides:
+        side.ask("open", graph, side.config, starts)
+    errors = []
+    for side in sides:
+        try:
+            side.answer()
+        except RuntimeError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def sit(case, all_copies, chosen, rounds):
+    """One sitting of the chosen measurements; all_copies grows where those of a label are too few."""
+    copies = {label: all_copies[label] for label in dict.fromkeys(one.label for one in chosen)}
+    graph, starts, steps = table.graph_of(case, copies)
+    sides = [side for pair in {one.pair for one in chosen} for side in pair]
     try:
-        for side in sides:
-            side.open(graph, starts)
-        for label, step in steps.items():
-            results += [Measurement(case, label, pair[0].threads, pair, step) for pair in pairs]
-        for _ in range(options.rounds):
-            for one in results:
-                one.round()
-        close = [one for one in results if one.ratio < one.bar * CLOSE]
-        for _ in range(6 * options.rounds):
-            for one in close:
-                one.round()
+        open_all(sides, graph, starts)
+        for one in chosen:
+            one.sit(steps[one.label])
+            one.round()
+        wanted = {label: max([count, *(one.copies_wanted() for one in chosen if one.label == label)])
+                  for label, count in copies.items()}
+        if wanted == copies:
+            for _ in range(rounds - 1):
+                for one in chosen:
+                    one.round()
     finally:
         for side in sides:
             if side.process.poll() is None:
                 side.call("close")
+    if wanted != copies:
+        all_copies.update(wanted)
+        return sit(case, all_copies, chosen, rounds)
+    for one in chosen:
+        one.sittings += 1
+    return None
+
+
+def measure(case, pairs, options):
+    results = [Measurement(case, label, pair) for label in case.sizes for pair in pairs]
+    copies = {label: case.repeats_of(label) for label in case.sizes}
+    for _ in range(SITTINGS):
+        chosen = [one for one in results if not one.settled()]
+        if chosen:
+            sit(case, copies, chosen, options.rounds)
     return results
 
 
 def summarize(results, errors):
     def mean(chosen):
-        return math.exp(sum(math.log(one.ratio) for one in chosen) / len(chosen)) if chosen else 0
+        return math.exp(sum(math.log(one.ratio()) for one in chosen) / len(chosen)) if chosen else 0
     print()
     for size in BARS:
         for threads in sorted({one.threads for one in results}):
             chosen = [one for one in results
                       if one.label.startswith(size) and one.threads == threads]
-            below = [one for one in chosen if one.ratio < one.bar]
-            even = [one for one in below if one.ratio >= one.bar * EVEN]
+            verdicts = [one.verdict() for one in chosen]
             print(f"{size}, threads {threads}: {len(chosen)} measured, geometric mean "
-                  f"{mean(chosen):.2f}, {len(below)} below {BARS[size]} ({len(even)} of them by less "
-                  f"than {1 - EVEN:.0%}, which two runs may see differently)")
-    below = sorted((one for one in results if one.ratio < one.bar),
-                   key=lambda one: one.ratio / one.bar)
-    if below:
-        print("\nBelow the bar, worst first:")
-        for one in below:
+                  f"{mean(chosen):.2f}, {verdicts.count(BELOW)} below {BARS[size]}, "
+                  f"{verdicts.count(CLOSE)} too close to it to tell")
+    doubtful = sorted((one for one in results if one.verdict() != ABOVE),
+                      key=lambda one: one.ratio() / one.bar)
+    if doubtful:
+        print("\nNot above the bar, worst first:")
+        for one in doubtful:
             print(one.line())
     for op, error in errors.items():
         print(f"{op}: not measured: {error}")
@@ -195,7 +276,7 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--size", choices=list(BARS))
     parser.add_argument("--part", default="1/1")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=6, help="of a sitting")
     parser.add_argument("--json")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
@@ -207,7 +288,8 @@ def main():
     ours = [str(pathlib.Path(options.build).resolve() / "libdownpour.so")]
     pairs = [(Side("TensorFlow", genuine, threads), Side("Downpour", ours, threads))
              for threads in map(int, options.threads.split(","))]
-    print(f"{'microseconds an op':42}{'':13}threads{'TensorFlow':>11}{'Downpour':>12}{'ratio':>8}")
+    print(f"{'microseconds an op':42}{'':13}threads{'TensorFlow':>11}{'Downpour':>12}{'ratio':>9}"
+          f"{'between':>19}")
     results, errors = [], {}
     begin = time.perf_counter()
     for case in chosen_cases(options):
@@ -221,7 +303,8 @@ def main():
     summarize(results, errors)
     print(f"{time.perf_counter() - begin:.0f} s")
     if options.json:
-        rows = [dict(op=one.case.op, size=one.label, threads=one.threads, ratio=one.ratio,
+        rows = [dict(op=one.case.op, size=one.label, threads=one.threads, ratio=one.ratio(),
+                     known=one.known(), verdict=one.verdict() or "above",
                      theirs=one.micros(one.pair[0]), ours=one.micros(one.pair[1]))
                 for one in results]
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1))

@@ -1,9 +1,10 @@
 """What a case is, and the graph that it becomes.
 
-A case is an op at some sizes. For each size the graph has one chain of REPEATS copies of the op,
-ordered by control edges, all with the same inputs; and one step without the copies. A step of the
-chain less a step without it, divided by the copies, is the time of one op: its kernel, its memory
-and the executor's share.
+A case is an op at some sizes. For each size the graph has one chain of copies of the op, ordered by
+control edges, all with the same inputs; and one step without the copies. A step of the chain less a
+step without it, divided by the copies, is the time of one op: its kernel, its memory and the
+executor's share. REPEATS copies are where a measurement begins; it takes more for ops that take next
+to no time.
 
 Inputs come from variables that are filled before the measurement, so that nothing can be folded, and
 the ops' outputs cannot take over their memory; axes, shapes and the like are constants, as in
@@ -134,21 +135,67 @@ def ops_of(value):
     return list({op.name: op for one in value for op in ops_of(one)}.values())
 
 
-def graph_of(case):
-    """(graph bytes, [names of start ops], {label: (plain step, chained step, copies)})."""
-    steps = {}
+class Chain:
+    """The copies of one size: the first of them built by TensorFlow, the rest nodes copied from those."""
+
+    def __init__(self, graph, unit, plain):
+        self.graph, self.unit = graph, unit
+        self.plain = plain.name
+        self.last, self.last_before = [plain], None
+
+    def build(self):
+        """One more copy, behind those before."""
+        before = set(self.graph.get_operations())
+        with tf.control_dependencies(self.last):
+            self.last_before, self.last = self.last, ops_of(self.unit())
+        self.nodes = [op.name for op in self.graph.get_operations() if op not in before]
+
+    def lengthen(self, graph_def, count):
+        """Copies the last copy's nodes; the names of the ops that end the chain then."""
+        template = [node for node in graph_def.node if node.name in set(self.nodes)]
+        ends = [op.name for op in self.last]
+        behind = [op.name for op in self.last_before], ends
+        for number in range(count):
+            names = {name: f"{name}/again{number}" for name in self.nodes}
+            controls = {f"^{old}": f"^{new}" for old, new in (*zip(*behind), *names.items())}
+            for node in template:
+                copy = graph_def.node.add()
+                copy.CopyFrom(node)
+                copy.name = names[node.name]
+                for place, source in enumerate(node.input):
+                    name, *output = source.split(":")
+                    copy.input[place] = ":".join([controls.get(name) or names.get(name, name), *output])
+            behind = behind[0], [names[name] for name in ends]
+        return behind[1]
+
+    def finish(self, graph_def, count):
+        """The step of the whole chain."""
+        ends = self.lengthen(graph_def, count)
+        return graph_def.node.add(op="NoOp", name=f"{self.plain}/chained",
+                                  input=[f"^{name}" for name in ends]).name
+
+
+def graph_of(case, copies):
+    """(graph bytes, [names of start ops], {label: (plain step, chained step, copies)}).
+
+    copies of a label that are beyond the case's own are cheap to make: nodes without TensorFlow's
+    work for an op, which takes a thousand times as long as what is measured.
+    """
+    chains = {}
     with tf.Graph().as_default() as graph:
         builder = Builder.current = Builder()
-        for label, value in case.sizes.items():
+        for label, count in copies.items():
             before = set(graph.get_operations())
-            unit = case.build(value)
+            unit = case.build(case.sizes[label])
             ready = [op for op in graph.get_operations()
                      if op not in before and op.type == "ReadVariableOp"]
-            plain = tf.group(*ready, name="plain")
-            last, copies = [plain], case.repeats_of(label)
-            for _ in range(copies):
-                with tf.control_dependencies(last):
-                    last = ops_of(unit())
-            steps[label] = (plain.name, tf.group(*last, name="chained").name, copies)
+            chain = chains[label] = Chain(graph, unit, tf.group(*ready, name="plain"))
+            for _ in range(min(count, case.repeats_of(label))):
+                chain.build()
         starts = [op.name for start in builder.starts for op in ops_of(start)]
-        return graph.as_graph_def().SerializeToString(), starts, steps
+        graph_def = graph.as_graph_def()
+    steps = {label: (chain.plain,
+                     chain.finish(graph_def, max(0, copies[label] - case.repeats_of(label))),
+                     copies[label])
+             for label, chain in chains.items()}
+    return graph_def.SerializeToString(), starts, steps
