@@ -32,6 +32,10 @@ typedef struct sparse_work {
   int64_t b_row, b_column;               /* strides of b */
 } sparse_work;
 
+/* Columns that a thread takes together: fewer would cost it more in walking the entries than in
+ * adding. */
+#define STRIP 32
+
 #define ADD(type, product)                                                                         \
   {                                                                                                \
     const type *values = work->values, *b = work->b;                                               \
@@ -51,9 +55,11 @@ typedef struct sparse_work {
   kind##_of(__real__(value), (yes) ? -__imag__(value) : __imag__(value))
 
 /* The common case has loops of its own. */
-static bool multiply_rows(const sparse_work *work, int64_t begin, int64_t end) {
-  if (work->b_column != 1 || (work->state->work != DP_FLOAT && work->state->work != DP_DOUBLE))
-    return false;
+static bool has_loops(const sparse_work *work) {
+  return work->b_column == 1 && (work->state->work == DP_FLOAT || work->state->work == DP_DOUBLE);
+}
+
+static void multiply_rows(const sparse_work *work, int64_t begin, int64_t end) {
   const dp_index_loops *loops = dp_index_loops_of(work->indices->dtype == DP_INT32);
   dp_index_product product = {work->indices->data,   work->values,  work->b, work->to,
                               work->entries,         work->columns, begin,   end,
@@ -62,14 +68,17 @@ static bool multiply_rows(const sparse_work *work, int64_t begin, int64_t end) {
     loops->multiply_float(&product);
   else
     loops->multiply_double(&product);
-  return true;
 }
 
-static void add_columns(void *arg, int64_t begin, int64_t end) {
+static void add_strips(void *arg, int64_t begin, int64_t end) {
   const sparse_work *work = arg;
   const sparse_state *state = work->state;
-  if (multiply_rows(work, begin, end))
+  begin *= STRIP;
+  end = end * STRIP < work->columns ? end * STRIP : work->columns;
+  if (has_loops(work)) {
+    multiply_rows(work, begin, end);
     return;
+  }
   switch (state->work) {
   case DP_FLOAT:
     ADD(float, value *other)
@@ -159,7 +168,8 @@ static dp_status *sparse_compute(dp_op_context *context, void *memory) {
     work.to = result->data;
   }
   memset(work.to, 0, bytes);
-  dp_op_for(context, work.columns, work.entries * 2 + 1, add_columns, &work);
+  dp_op_for(context, (work.columns + STRIP - 1) / STRIP,
+            work.entries * (has_loops(&work) ? STRIP / 8 : STRIP), add_strips, &work);
   if (result)
     dp_gemm_narrow(context, result->data, output);
 done:
