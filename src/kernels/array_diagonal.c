@@ -351,15 +351,8 @@ static dp_status *set_compute(dp_op_context *context, void *state) {
   }
   diagonals.longest = longest_of(&diagonals);
   DP_RETURN_IF_ERROR(check_set(&shape, &diagonal->shape, &diagonals));
-  const void *from = input->data;
   dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
-  if (output->data != from) {
-    dp_move move;
-    dp_move_init(&move, output->dtype);
-    dp_move_add(&move, shape.elements, 1, 1);
-    dp_move_run(context, &move, output->data, from);
-  }
+  DP_RETURN_IF_ERROR(dp_move_first_to_output(context, &output));
   if (shape.elements > 0)
     move_diagonals(context, state, &diagonals, output->dtype, output->data, diagonal->data, false);
   return NULL;

@@ -106,29 +106,12 @@ static dp_status *scatter_new_compute(dp_op_context *context, void *state) {
   return scatter_rows(state, output, indices, updates);
 }
 
-/* An output with input 0's contents, in its memory when possible. */
-static dp_status *output_of_first(dp_op_context *context, dp_tensor **output_out) {
-  const dp_tensor *input = dp_op_input(context, 0);
-  const void *from = input->data;
-  dp_shape shape = input->shape;
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
-  if (output->data != from) {
-    dp_move move;
-    dp_move_init(&move, output->dtype);
-    dp_move_add(&move, shape.elements, 1, 1);
-    dp_move_run(context, &move, output->data, from);
-  }
-  *output_out = output;
-  return NULL;
-}
-
 static dp_status *scatter_tensor_compute(dp_op_context *context, void *state) {
   const dp_tensor *indices = dp_op_input(context, 1), *updates = dp_op_input(context, 2);
   DP_RETURN_IF_ERROR(
       check_scatter(&dp_op_input(context, 0)->shape, &indices->shape, &updates->shape));
   dp_tensor *output;
-  DP_RETURN_IF_ERROR(output_of_first(context, &output));
+  DP_RETURN_IF_ERROR(dp_move_first_to_output(context, &output));
   return scatter_rows(state, output, indices, updates);
 }
 
@@ -150,7 +133,7 @@ static dp_status *inplace_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("i and x shape doesn't match at index 0: %s vs. %s",
                       dp_shape_text(&indices->shape), dp_shape_text(v));
   dp_tensor *output;
-  DP_RETURN_IF_ERROR(output_of_first(context, &output));
+  DP_RETURN_IF_ERROR(dp_move_first_to_output(context, &output));
   int64_t count = dp_tensor_elements(indices), rows = output->shape.dims[0];
   if (output->shape.elements == 0 || count == 0)
     return NULL;

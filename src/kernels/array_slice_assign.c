@@ -78,16 +78,8 @@ static dp_status *assign_reference_compute(dp_op_context *context, void *state) 
 }
 
 static dp_status *update_compute(dp_op_context *context, void *state) {
-  dp_shape shape = dp_op_input(context, 0)->shape;
-  const void *from = dp_op_input(context, 0)->data;
   dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
-  if (output->data != from) {
-    dp_move move;
-    dp_move_init(&move, output->dtype);
-    dp_move_add(&move, shape.elements, 1, 1);
-    dp_move_run(context, &move, output->data, from);
-  }
+  DP_RETURN_IF_ERROR(dp_move_first_to_output(context, &output));
   return write_slice(context, state, output);
 }
 

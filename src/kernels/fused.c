@@ -188,18 +188,11 @@ static dp_status *matmul_compute(dp_op_context *context, void *memory) {
   if (a->shape.rank != 2 || b->shape.rank != 2)
     return DP_INVALID("In[%d] is not a matrix. Instead it has shape %s", a->shape.rank == 2,
                       dp_shape_text(a->shape.rank == 2 ? &b->shape : &a->shape));
-  dp_gemm gemm = {.dtype = state->conv.work,
-                  .m = a->shape.dims[state->transpose_a],
-                  .k = a->shape.dims[!state->transpose_a],
-                  .n = b->shape.dims[!state->transpose_b],
-                  .a_stride = a->shape.dims[1],
-                  .b_stride = b->shape.dims[1],
-                  .transpose_a = state->transpose_a,
-                  .transpose_b = state->transpose_b};
+  dp_gemm gemm =
+      dp_gemm_of(state->conv.work, &a->shape, state->transpose_a, &b->shape, state->transpose_b);
   if (gemm.k != b->shape.dims[state->transpose_b])
     return DP_INVALID("Matrix size-incompatible: In[0]: %s, In[1]: %s", dp_shape_text(&a->shape),
                       dp_shape_text(&b->shape));
-  gemm.c_stride = gemm.n;
   dp_shape shape;
   DP_RETURN_IF_ERROR(dp_shape_make(2, (int64_t[]){gemm.m, gemm.n}, &shape));
   ending end = {.state = state};

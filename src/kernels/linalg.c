@@ -111,17 +111,6 @@ int64_t dp_linalg_batches(const dp_shape *shape) {
   return dp_shape_product(shape, 0, shape->rank - 2);
 }
 
-int64_t dp_linalg_operand(const dp_shape *operand, const dp_shape *result, int64_t index) {
-  int64_t offset = 0, stride = 1;
-  for (int i = 1; i <= operand->rank; ++i) {
-    int64_t size = operand->dims[operand->rank - i], total = result->dims[result->rank - i];
-    offset += size == 1 ? 0 : index % total * stride;
-    index /= total;
-    stride *= size;
-  }
-  return offset;
-}
-
 /* ---- Elements ---- */
 #define TRANSPOSE(type, expression)                                                                \
   {                                                                                                \

@@ -61,8 +61,6 @@ static inline int64_t dp_linalg_columns(const dp_shape *shape) {
 /* The leading dimensions, followed by `count` others. */
 dp_shape dp_linalg_shape(const dp_shape *shape, int count, int64_t first, int64_t second);
 int64_t dp_linalg_batches(const dp_shape *shape);
-/* Of a broadcast batch `to`: which matrix of the operand's batch `from` is at `index`. */
-int64_t dp_linalg_operand(const dp_shape *from, const dp_shape *to, int64_t index);
 
 /* ---- Elements ---- */
 /* to[columns, rows] = transposed from[rows, columns], conjugated when told. */

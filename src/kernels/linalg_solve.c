@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/linalg_internal.h"
+#include "kernels/matmul_internal.h"
 
 typedef void (*potrf_fn)(const char *half, const int *n, void *a, const int *lda, int *info,
                          size_t length);
@@ -235,8 +236,8 @@ static dp_status *triangular_matrix(const dp_linalg_batch *batch, const void *co
   const triangular_operands *all = batch->extra;
   const dp_linalg_state *state = batch->state;
   int64_t index = ((char *)outputs[0] - all->to) / (int64_t)batch->output_bytes[0];
-  const char *a = all->a + dp_linalg_operand(&all->a_batch, &all->batch, index) * all->a_size;
-  const char *b = all->b + dp_linalg_operand(&all->b_batch, &all->batch, index) * all->b_size;
+  const char *a = all->a + dp_gemm_operand(&all->a_batch, &all->batch, index) * all->a_size;
+  const char *b = all->b + dp_gemm_operand(&all->b_batch, &all->batch, index) * all->b_size;
   int n = (int)batch->n, k = (int)batch->k, info = 0;
   if (is_singular(state->dtype, a, n)) {
     memcpy(outputs[0], b, batch->output_bytes[0]);

@@ -129,8 +129,7 @@ typedef struct batch {
   dp_shape a_batch, b_batch, c_batch;
 } batch;
 
-/* The matrix of an operand that belongs to matrix `index` of the result. */
-static int64_t operand_matrix(const dp_shape *operand, const dp_shape *result, int64_t index) {
+int64_t dp_gemm_operand(const dp_shape *operand, const dp_shape *result, int64_t index) {
   int64_t offset = 0, stride = 1;
   for (int i = 1; i <= operand->rank; ++i) {
     int64_t size = operand->dims[operand->rank - i], total = result->dims[result->rank - i];
@@ -144,8 +143,8 @@ static int64_t operand_matrix(const dp_shape *operand, const dp_shape *result, i
 static dp_gemm gemm_at(const batch *work, int64_t index) {
   dp_gemm gemm = work->gemm;
   int64_t size = (int64_t)dp_dtype_size(gemm.dtype);
-  int64_t a = operand_matrix(&work->a_batch, &work->c_batch, index);
-  int64_t b = operand_matrix(&work->b_batch, &work->c_batch, index);
+  int64_t a = dp_gemm_operand(&work->a_batch, &work->c_batch, index);
+  int64_t b = dp_gemm_operand(&work->b_batch, &work->c_batch, index);
   gemm.a = (const char *)gemm.a + a * gemm.m * gemm.k * size;
   gemm.b = (const char *)gemm.b + b * gemm.k * gemm.n * size;
   gemm.c = (char *)gemm.c + index * gemm.m * gemm.n * size;

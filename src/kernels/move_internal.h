@@ -38,6 +38,8 @@ static inline void dp_move_add(dp_move *move, int64_t size, int64_t from_stride,
 }
 /* Pointers are to the elements at index 0 of every dimension. The move is used up. */
 void dp_move_run(dp_op_context *context, dp_move *move, void *to, const void *from);
+/* Output 0 with input 0's contents, in its memory when nobody else wants that. */
+DP_MUST_USE dp_status *dp_move_first_to_output(dp_op_context *context, dp_tensor **output_out);
 
 /* Strides of a dense tensor, in elements. */
 static inline void dp_move_strides(const dp_shape *shape, int64_t *strides_out) {

@@ -4,7 +4,6 @@
 #include "kernels/families_internal.h"
 
 #include <string.h>
-#include "kernels/gemm_internal.h"
 #include "kernels/loops_index_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/matmul_internal.h"
@@ -197,18 +196,10 @@ static dp_status *dense_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("a is not a matrix");
   if (b->shape.rank != 2)
     return DP_INVALID("b is not a matrix");
-  dp_gemm gemm = {.dtype = DP_FLOAT,
-                  .m = a->shape.dims[state->transpose_a],
-                  .k = a->shape.dims[!state->transpose_a],
-                  .n = b->shape.dims[!state->transpose_b],
-                  .a_stride = a->shape.dims[1],
-                  .b_stride = b->shape.dims[1],
-                  .transpose_a = state->transpose_a,
-                  .transpose_b = state->transpose_b};
+  dp_gemm gemm = dp_gemm_of(DP_FLOAT, &a->shape, state->transpose_a, &b->shape, state->transpose_b);
   if (gemm.k != b->shape.dims[state->transpose_b])
     return DP_INVALID("Matrix size incompatible: a: %s, b: %s", dp_shape_text(&a->shape),
                       dp_shape_text(&b->shape));
-  gemm.c_stride = gemm.n;
   dp_shape shape;
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_shape_make(2, (int64_t[]){gemm.m, gemm.n}, &shape));

@@ -52,6 +52,14 @@ bool node_same_device(const dp_node *a, const dp_node *b) {
   return x == y || (x && y && strcmp(x, y) == 0);
 }
 
+void optimizer_refresh(dp_optimizer *o, dp_node *node) {
+  for (int32_t i = 0; i < node->input_count; i++)
+    node->inputs[i] = dp_rewrite_input(&o->rewrite, node->inputs[i]);
+  for (int32_t i = 0; i < node->control_count; i++)
+    node->controls[i] = dp_rewrite_control(&o->rewrite, node->controls[i]);
+  node->control_count = dp_planner_sort_ids(node->controls, node->control_count);
+}
+
 dp_status *optimizer_add(dp_optimizer *o, const dp_node *near, const char *op, const char *name,
                          const dp_input *inputs, int32_t input_count, const dp_attr *attrs,
                          int32_t attr_count, dp_node **node_out) {

@@ -141,16 +141,6 @@ static void drop_controls(dp_optimizer *o, dp_node *node) {
   node->control_count = kept;
 }
 
-/* The node's own edges as they are by now. */
-static void refresh(dp_optimizer *o, dp_node *node) {
-  for (int32_t i = 0; i < node->input_count; i++)
-    node->inputs[i] = dp_rewrite_input(&o->rewrite, node->inputs[i]);
-  for (int32_t i = 0; i < node->control_count; i++)
-    node->controls[i] = dp_rewrite_control(&o->rewrite, node->controls[i]);
-  node->control_count = dp_planner_sort_ids(node->controls, node->control_count);
-  drop_controls(o, node);
-}
-
 dp_status *dp_optimize_dependencies(dp_optimizer *o) {
   dependency_pass p = {.o = o};
   dp_fanout_init(&p.fanout, o->graph);
@@ -158,7 +148,8 @@ dp_status *dp_optimize_dependencies(dp_optimizer *o) {
   int32_t count = dp_graph_order(o->graph, order);
   for (int32_t i = 0; i < count; i++) {
     dp_node *node = o->graph->nodes[order[i]];
-    refresh(o, node);
+    optimizer_refresh(o, node);
+    drop_controls(o, node);
     if (optimizer_is_end(o, node))
       continue;
     if (is_pass_through(node) && can_pass(&p, node))

@@ -66,15 +66,6 @@ static bool can_share(const dp_optimizer *o, const dp_node *node) {
   return !value || dp_tensor_bytes(value->tensor) <= LARGEST_CONSTANT;
 }
 
-/* Inputs and controls of this node as they are now. */
-static void refresh(dp_optimizer *o, dp_node *node) {
-  for (int32_t i = 0; i < node->input_count; i++)
-    node->inputs[i] = dp_rewrite_input(&o->rewrite, node->inputs[i]);
-  for (int32_t i = 0; i < node->control_count; i++)
-    node->controls[i] = dp_rewrite_control(&o->rewrite, node->controls[i]);
-  node->control_count = dp_planner_sort_ids(node->controls, node->control_count);
-}
-
 /* Open addressing over ids. */
 typedef struct node_table {
   struct {
@@ -116,7 +107,7 @@ dp_status *dp_optimize_duplicates(dp_optimizer *o) {
   memset(table.slots, 0xff, sizeof(*table.slots) * capacity);
   for (int32_t i = 0; i < count; i++) {
     dp_node *node = graph->nodes[order[i]];
-    refresh(o, node);
+    optimizer_refresh(o, node);
     const dp_node *twin = can_share(o, node) ? find_or_put(&table, graph, node) : NULL;
     if (twin)
       share(o, node, twin);

@@ -52,6 +52,8 @@ DP_MUST_USE dp_status *dp_planner_evaluate(const dp_graph *graph, const dp_node 
                                            const dp_tensor *inputs, dp_tensor *outputs);
 
 /* ---- Building ---- */
+/* Makes the node's own inputs and controls what earlier changes have made of them. */
+void optimizer_refresh(dp_optimizer *o, dp_node *node);
 /* A node on the device of `near`, which it stands for. */
 DP_MUST_USE dp_status *optimizer_add(dp_optimizer *o, const dp_node *near, const char *op,
                                      const char *name, const dp_input *inputs, int32_t input_count,

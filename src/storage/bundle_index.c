@@ -20,6 +20,16 @@ char *dp_bundle_data_path(const char *prefix, int shard, int shard_count) {
 }
 
 /* ---- Writing ---- */
+dp_status *dp_bundle_make_folder(const char *prefix) {
+  char *folder = dp_path_folder(prefix);
+  dp_status *status = folder[0] ? dp_path_make_folder(folder) : NULL;
+  dp_free(folder);
+  if (dp_status_code(status) != DP_ALREADY_EXISTS)
+    return status;
+  dp_status_release(status);
+  return NULL;
+}
+
 static int compare_items(const void *a, const void *b) {
   return dp_view_compare(((const dp_bundle_item *)a)->key, ((const dp_bundle_item *)b)->key);
 }

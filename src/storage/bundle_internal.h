@@ -10,6 +10,9 @@
 
 #define DP_BUNDLE_VERSION 1
 
+/* The folder of a prefix, not its parents; fine when it is there. */
+DP_MUST_USE dp_status *dp_bundle_make_folder(const char *prefix);
+
 /* Writes the header and the entries (sorted by key here) as an index file, atomically. */
 typedef struct dp_bundle_item {
   dp_view key;

@@ -145,17 +145,10 @@ static dp_status *write_merged(merge *merge, const char *merged_prefix) {
 
 dp_status *dp_bundle_merge(const char *const *prefixes, size_t count, const char *merged_prefix,
                            bool allow_missing) {
-  char *folder = dp_path_folder(merged_prefix);
-  dp_status *status = folder[0] ? dp_path_make_folder(folder) : NULL;
-  dp_free(folder);
-  if (dp_status_code(status) == DP_ALREADY_EXISTS) {
-    dp_status_release(status);
-    status = NULL;
-  }
-  DP_RETURN_IF_ERROR(status);
+  DP_RETURN_IF_ERROR(dp_bundle_make_folder(merged_prefix));
   merge merge = {
       .arena = dp_arena_create(), .entries = dp_map_create(), .shard_ids = dp_map_create()};
-  status = merge_all(&merge, prefixes, count, allow_missing);
+  dp_status *status = merge_all(&merge, prefixes, count, allow_missing);
   if (!status)
     status = write_merged(&merge, merged_prefix);
   for (size_t i = 0; i < count && !status; ++i) {

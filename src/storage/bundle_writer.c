@@ -40,14 +40,7 @@ struct dp_bundle_writer {
 
 dp_status *dp_bundle_writer_create(const char *prefix, dp_pool *pool,
                                    dp_bundle_writer **writer_out) {
-  char *folder = dp_path_folder(prefix);
-  dp_status *status = folder[0] ? dp_path_make_folder(folder) : NULL;
-  dp_free(folder);
-  if (dp_status_code(status) == DP_ALREADY_EXISTS) {
-    dp_status_release(status);
-    status = NULL;
-  }
-  DP_RETURN_IF_ERROR(status);
+  DP_RETURN_IF_ERROR(dp_bundle_make_folder(prefix));
   dp_bundle_writer *writer = DP_NEW(dp_bundle_writer);
   writer->prefix = dp_strdup(prefix);
   writer->pool = pool;
