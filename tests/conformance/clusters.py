@@ -58,7 +58,7 @@ def stand_still(pid):
     def are_stopped():
         stats = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
         return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
-    wait_until(are_stopped, f"process {pid} stands still", 20)
+    wait_until(are_stopped, f"process {pid} stands still")
 
 
 def command(*arguments):
@@ -103,7 +103,7 @@ class Genuine:
 
     def kill(self):
         self.process.kill()
-        self.process.join(20)
+        self.process.join(60)
 
 
 def serve(say, cluster, job, index):
@@ -185,7 +185,7 @@ class Task:
         """A task that had died before, by a sanitizer's report say, is a failure."""
         self.killed = True
         self.process.kill()
-        code = self.process.wait(10 * SLOWNESS)
+        code = self.process.wait(60 * SLOWNESS)
         assert code in (0, -signal.SIGKILL), f"{self.name} had ended with {code}: {self.log()}"
 
     def stop(self):
@@ -194,7 +194,7 @@ class Task:
             return
         self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(20 * SLOWNESS)
+            code = self.process.wait(60 * SLOWNESS)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"{self.name} did not stop on SIGTERM: {self.log()}")

@@ -90,7 +90,7 @@ class Round:
         client = Genuine(step_client, "grpc://" + self.spec["master"][0], timeout_ms)
         try:
             wait_until(lambda: self.tasks[held].log().count(says) > before,
-                       f"{held} is in the phase {phase}", 30)
+                       f"{held} is in the phase {phase}")
             pid = client.pid if victim == "client" else self.tasks[victim].pid
             if sign == signal.SIGSTOP:
                 stand_still(pid)
@@ -107,22 +107,22 @@ class Round:
     def lose_client(self, client, hold, sign):
         if sign == signal.SIGKILL:
             wait_until(lambda: "RunStep" not in self.tasks["master"].status(),
-                       "the master notices that its client has gone", 20)
+                       "the master notices that its client has gone")
             hold.unlink()
             return None
         hold.unlink()
-        wait_until(lambda: "RunStep" not in self.tasks["master"].status(), "the step ends", 20)
+        wait_until(lambda: "RunStep" not in self.tasks["master"].status(), "the step ends")
         os.kill(client.pid, signal.SIGCONT)
-        ended = client.expect("ended", 30)
-        client.expect("closed", 30)
+        ended = client.expect("ended")
+        client.expect("closed")
         return ended
 
     def lose_task(self, client, victim, sign, timeout_ms):
         begun = time.monotonic()
         try:
-            ended = client.expect("ended", timeout_ms / 1000 + 10)
+            ended = client.expect("ended", timeout_ms / 1000 + 20)
             late = time.monotonic() - begun - timeout_ms / 1000
-            assert late < 5, f"the client waited {late:.1f} s longer than its deadline"
+            assert late < 10, f"the client waited {late:.1f} s longer than its deadline"
         finally:
             if sign == signal.SIGSTOP:
                 self.tasks[victim].process.send_signal(signal.SIGCONT)
@@ -130,15 +130,15 @@ class Round:
                 self.tasks[victim].kill()
                 self.start(victim)
         if victim != "master" or sign == signal.SIGSTOP:
-            client.expect("closed", 40)
+            client.expect("closed")
         return ended
 
     def check_it_works(self):
         """A whole session, from its creation to its end."""
         client = Genuine(step_client, "grpc://" + self.spec["master"][0], 30000)
         try:
-            assert client.expect("ended", 40) == FLOATS * 6.0
-            client.expect("closed", 40)
+            assert client.expect("ended") == FLOATS * 6.0
+            client.expect("closed")
         finally:
             client.kill()
 
@@ -152,7 +152,7 @@ class Round:
     def wait_until_clean(self, names):
         for name in names:
             wait_until(lambda: self.live(name) == [0, 0, 0, 0, 1],
-                       f"{name} has nothing left; it has {self.live(name)}", 30)
+                       f"{name} has nothing left; it has {self.live(name)}")
 
     def resident_kib(self, name):
         text = pathlib.Path(f"/proc/{self.tasks[name].pid}/status").read_text(encoding="ascii")

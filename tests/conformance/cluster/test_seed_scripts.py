@@ -103,7 +103,7 @@ def test_the_log_names_the_missing_task(cluster, script):
     go.set()
     script(genuine.hello, one.spec, 0, server.target, "nobody hears this", None, go)
     line = r"still waiting for response from worker: /job:local/replica:0/task:1 \(.*refused.*\)"
-    wait_until(lambda: re.search(line, server.log()), "the log names the missing task", 40)
+    wait_until(lambda: re.search(line, server.log()), "the log names the missing task")
 
 
 # ---- Linear regression ----

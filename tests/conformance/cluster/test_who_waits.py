@@ -21,9 +21,10 @@ def waiting():
     clients = [Genuine(genuine.wait_for_ever, target, known, "doubled:0"),
                Genuine(genuine.wait_for_ever, target, known, "mean_gradient:0"),
                Genuine(genuine.wait_for_ever, target, [], "doubled:0")]
-    wait_until(lambda: "mean_gradient" in cluster.tasks["ps", 0].status() and
-               "edge" in cluster.tasks["worker", 1].status() and
-               "refused" in cluster.tasks["worker", 0].status(), "everybody waits")
+    signs = {("ps", 0): ["mean_gradient", "next_batch (", "1 wait to dequeue", "edge"],
+             ("worker", 1): ["edge"], ("worker", 0): ["refused", "waits for"]}
+    wait_until(lambda: all(sign in text for task in signs for text in [cluster.tasks[task].status()]
+                           for sign in signs[task]), "everybody waits")
     yield cluster
     for client in clients:
         client.kill()

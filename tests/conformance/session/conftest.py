@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -19,6 +20,24 @@ tf1.disable_eager_execution()
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
+
+
+PATIENCE = 60  # seconds: far more than anything here takes
+
+
+def wait_until(condition, what):
+    """Waits for a state that only shows from outside."""
+    limit = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < limit, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.02)
+
+
+def announced(make):
+    """(what make() adds to the graph, an op that ends when a step has begun with it)"""
+    begun = tf1.FIFOQueue(1, [tf.bool], [[]])
+    with tf.control_dependencies([begun.enqueue([True])]):
+        return make(), begun.dequeue()
 
 
 class Server:
@@ -34,7 +53,7 @@ class Server:
         line = self.process.stdout.readline()
         match = re.search(r"Started server with target: (grpc://\S+)", line)
         if not match:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
             raise AssertionError(f"no start line but {line!r}; stderr: {''.join(self.errors)}")
         self.target = match.group(1)
 
@@ -45,7 +64,7 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(20)
+            code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError("the server did not stop on SIGTERM; stderr: "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+from conftest import PATIENCE, tf1
 
 
 def in_background(run):
@@ -30,7 +30,7 @@ def test_taking_waits_for_enough(session):
         thread.join(0.2)
         assert thread.is_alive()
         session.run(add)
-    thread.join(20)
+    thread.join(PATIENCE)
     np.testing.assert_array_equal(results[0], [2., 4.])
     assert session.run(accumulator.num_accumulated()) == 0
 
@@ -55,7 +55,7 @@ def test_sparse_sums_of_threads(session):
     threads = [in_background(lambda row=row: worker(row))[0] for row in range(1, 5)]
     taken = session.run(accumulator.take_indexed_slices_grad(20))
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     np.testing.assert_array_equal(taken.indices, [0, 1, 2, 3, 4])
     np.testing.assert_array_equal(taken.values[:, 0], [20., 10., 10., 10., 10.])
 
@@ -80,7 +80,7 @@ def test_synchronous_replicas(clean):
         for _ in range(12):
             workers = [in_background(lambda s=s: session.run(train, {scale: s})) for s in (1., 2.)]
             for thread, results in workers:
-                thread.join(20)
+                thread.join(PATIENCE)
                 assert not thread.is_alive() and not isinstance(results[0], Exception), results
         updates, value = session.run([step, weight])
         assert updates >= 3

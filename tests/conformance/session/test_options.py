@@ -2,22 +2,12 @@
 
 import pathlib
 import threading
-import time
 
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from conftest import Server, tf1
-
-SECONDS = 20
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
+from conftest import PATIENCE, Server, tf1, wait_until
 
 
 def threads_of(server, name):
@@ -44,7 +34,7 @@ def sum_of_ten():
 
 # ---- Idle sessions ----
 
-@pytest.mark.parametrize("own_server", [["--session-idle", "3s"]], indirect=True)
+@pytest.mark.parametrize("own_server", [["--session-idle", "6s"]], indirect=True)
 def test_idle_sessions_are_closed(own_server):
     queue = tf1.FIFOQueue(1, [tf.int32], shapes=[[]], shared_name="kept")
     variable = tf1.get_variable("v", [], tf.int32, initializer=tf1.zeros_initializer())
@@ -55,14 +45,14 @@ def test_idle_sessions_are_closed(own_server):
     thread = threading.Thread(target=lambda: taken.append(busy.run(take)))
     thread.start()
     idle.run(add)
-    wait_for(lambda: any("closing it" in line for line in own_server.errors),
-             "the idle session was not closed")
+    wait_until(lambda: any("closing it" in line for line in own_server.errors),
+               "the idle session is closed")
     with pytest.raises(tf.errors.AbortedError):
         idle.run(add)
     with tf1.Session(own_server.target) as fresh:
         assert fresh.run(add) == 2  # what the session left behind is the server's
         fresh.run(queue.enqueue(7))
-    thread.join(SECONDS)
+    thread.join(PATIENCE)
     assert taken == [7]  # a session with a step under way is in use
     busy.close()
 
@@ -95,7 +85,7 @@ def test_threads_of_a_session(server, config, count):
     with tf1.Session(server.target, config=tf1.ConfigProto(**config)) as session:
         assert session.run(total).tolist() == [285.0] * 4
         assert threads_of(server, "session") == count
-    wait_for(lambda: threads_of(server, "session") == 0, "the threads outlived their session")
+    wait_until(lambda: threads_of(server, "session") == 0, "the threads end with their session")
 
 
 def test_several_pools_are_refused(target):

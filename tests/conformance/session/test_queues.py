@@ -1,13 +1,12 @@
 """Queues that block: enqueues and dequeues that wait for each other, for a close or for a cancel."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+from conftest import PATIENCE, announced, tf1, wait_until
 
 
 class Background(threading.Thread):
@@ -29,11 +28,17 @@ class Background(threading.Thread):
         return self.is_alive()
 
     def ends(self):
-        self.join(20)
+        self.join(PATIENCE)
         assert not self.is_alive(), "still waits"
         if self.error:
             raise self.error
         return self.result
+
+
+def wait_until_full(session, queue, capacity):
+    """An enqueue of more than fit is in the queue's line once the first ones are in."""
+    size = queue.size()
+    wait_until(lambda: session.run(size) == capacity, "the queue is full")
 
 
 def test_dequeue_waits_for_enqueue(session):
@@ -49,6 +54,7 @@ def test_enqueue_waits_for_room(session):
     queue = tf1.FIFOQueue(2, [tf.float32], [[]])
     put, take, size = queue.enqueue_many([[1., 2., 3.]]), queue.dequeue(), queue.size()
     putter = Background(lambda: session.run(put))
+    wait_until_full(session, queue, 2)
     assert putter.waits()
     assert session.run(size) == 2
     assert session.run(take) == 1.
@@ -90,16 +96,15 @@ def test_close_ends_waiting_dequeues(session):
 
 def test_close_waits_for_enqueues_before_it(session):
     queue = tf1.FIFOQueue(1, [tf.float32], [[]])
-    put, take, close = queue.enqueue([1.]), queue.dequeue(), queue.close()
-    session.run(put)
+    put, take, close = queue.enqueue_many([[1., 2.]]), queue.dequeue(), queue.close()
     putter = Background(lambda: session.run(put))
-    assert putter.waits()
+    wait_until_full(session, queue, 1)
     closer = Background(lambda: session.run(close))
-    assert closer.waits()
+    assert putter.waits() and closer.waits()
     assert session.run(take) == 1.
     putter.ends()
     closer.ends()
-    assert session.run(take) == 1.
+    assert session.run(take) == 2.
     with pytest.raises(tf.errors.CancelledError, match="is closed"):
         session.run(put)
 
@@ -108,6 +113,7 @@ def test_close_cancels_pending_enqueues(session):
     queue = tf1.FIFOQueue(1, [tf.float32], [[]])
     put = queue.enqueue_many([[1., 2., 3.]])
     putter = Background(lambda: session.run(put))
+    wait_until_full(session, queue, 1)
     assert putter.waits()
     session.run(queue.close(cancel_pending_enqueues=True))
     with pytest.raises(tf.errors.CancelledError, match="Enqueue operation was cancelled"):
@@ -133,11 +139,12 @@ def test_error_elsewhere_cancels_a_dequeue(session):
 def test_closing_the_session_ends_what_waits(target):
     session = tf1.Session(target)
     queue = tf1.FIFOQueue(10, [tf.float32], [[]])
-    take = queue.dequeue()
+    take, begun = announced(queue.dequeue)
     taker = Background(lambda: session.run(take))
+    session.run(begun)
     assert taker.waits()
     session.close()
-    with pytest.raises((tf.errors.CancelledError, tf.errors.AbortedError, RuntimeError)):
+    with pytest.raises((tf.errors.CancelledError, tf.errors.AbortedError)):
         taker.ends()
 
 
@@ -171,7 +178,7 @@ def test_queue_runners_feed_a_batch(session):
             seen.extend(session.run(batch))
     assert seen == list(range(10)) * 2
     coordinator.request_stop()
-    coordinator.join(threads, stop_grace_period_secs=20)
+    coordinator.join(threads, stop_grace_period_secs=PATIENCE)
 
 
 @pytest.mark.parametrize("threads", [8])

@@ -2,17 +2,16 @@
 
 import subprocess
 import threading
-import time
 
 import pytest
 import tensorflow as tf
 
-from conftest import BUILD, Server, tf1
+from conftest import BUILD, PATIENCE, Server, tf1, wait_until
 
 
 def command(*arguments):
     return subprocess.run([str(BUILD / "downpour"), *arguments], capture_output=True, text=True,
-                          timeout=30)
+                          timeout=PATIENCE)
 
 
 def test_status_names_what_waits():
@@ -23,12 +22,14 @@ def test_status_names_what_waits():
         thread = threading.Thread(
             target=lambda: pytest.raises(tf.errors.OpError, session.run, never))
         thread.start()
-        time.sleep(0.5)
-        shown = command("status", "--target", server.target)
-        assert shown.returncode == 0
-        assert "take_from_empty" in shown.stdout
-        assert "waits for /job:local/replica:0/task:0" in shown.stdout
-    thread.join(20)
+
+        def shows_both():
+            shown = command("status", "--target", server.target)
+            assert shown.returncode == 0
+            return ("take_from_empty" in shown.stdout
+                    and "waits for /job:local/replica:0/task:0" in shown.stdout)
+        wait_until(shows_both, "the status names the step and the node that wait")
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     server.stop()
 
@@ -36,7 +37,7 @@ def test_status_names_what_waits():
 def test_stop_ends_a_server_cleanly():
     server = Server("--port", "0")
     assert command("stop", "--target", server.target).returncode == 0
-    assert server.process.wait(20) == 0
+    assert server.process.wait(PATIENCE) == 0
 
 
 def test_nobody_there_is_one_clear_line():

@@ -11,7 +11,7 @@ import traceback
 
 from clusters import SLOWNESS, Genuine, tf, tf1
 
-DEADLINE = 120
+DEADLINE = 300
 
 
 def run_replicas(count, body, seconds=DEADLINE):
@@ -62,7 +62,7 @@ def monitored(cluster, index, ready, hooks=(), **options):
     queue runner may stand in an accumulator for good when the last step is done: at the end
     TensorFlow leaves it after the grace period, by default 120 s."""
     if index > 0:
-        assert ready.wait(60), "the chief never came"
+        assert ready.wait(DEADLINE), "the chief never came"
     session = tf1.train.MonitoredTrainingSession(
         cluster.target("worker", index), is_chief=index == 0, hooks=list(hooks),
         config=own_tasks(index), stop_grace_period_secs=2, **options)

@@ -8,7 +8,7 @@ import pytest
 
 from clusters import Cluster, tf, tf1
 from programs import estimate
-from replicas import Replica, between_graph, own_tasks, run_replicas
+from replicas import DEADLINE, Replica, between_graph, own_tasks, run_replicas
 
 
 def regression(cluster, index, use_resource=False):
@@ -148,7 +148,7 @@ def test_supervisors_of_chief_and_worker(fresh, tmp_path):
             is_chief=index == 0, logdir=str(tmp_path), global_step=step, save_model_secs=1,
             save_summaries_secs=1, recovery_wait_secs=1)
         if index > 0:
-            assert ready.wait(60)
+            assert ready.wait(DEADLINE)
         with supervisor.managed_session(fresh.target("worker", index),
                                         config=own_tasks(index)) as session:
             ready.set()

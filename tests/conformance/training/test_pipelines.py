@@ -50,7 +50,7 @@ def test_queue_runners_end_with_their_input(target, kind):
             while True:
                 seen.append(session.run(taken))
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert sorted(seen) == list(range(60))
 
 
@@ -67,7 +67,7 @@ def test_a_stop_ends_runners_that_wait(target, kind):
         while session.run(queue.size()) < 10:
             pass
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
         assert not any(thread.is_alive() for thread in threads)
 
 
@@ -81,7 +81,7 @@ def test_an_error_in_a_runner_reaches_the_coordinator(target):
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(queue.dequeue())
         with pytest.raises(tf.errors.InvalidArgumentError):
-            coordinator.join(threads, stop_grace_period_secs=20)
+            coordinator.join(threads, stop_grace_period_secs=60)
 
 
 def test_batches_of_examples(target):
@@ -101,7 +101,7 @@ def test_batches_of_examples(target):
                 np.testing.assert_array_equal(first * 0.5, second)
                 seen.extend(first)
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert sorted(seen) == sorted(list(range(12)) * 2)
 
 
@@ -119,9 +119,9 @@ def start(function, *arguments):
     return thread, result
 
 
-def finish(started, seconds=30):
+def finish(started):
     thread, result = started
-    thread.join(seconds)
+    thread.join(60)
     assert not thread.is_alive()
     return result[0]
 
@@ -200,8 +200,13 @@ def test_a_closed_session_ends_what_waits(target):
     """Our staging areas and barriers leave their lines; genuine staging areas cannot."""
     queue = tf1.FIFOQueue(1, [tf.float32], [[]])
     barrier = data_flow().Barrier([tf.float32], shapes=[[]])
+    begun = tf1.FIFOQueue(2, [tf.bool], [[]])
+    with tf.control_dependencies([begun.enqueue([True])]):
+        waits = [queue.dequeue(), barrier.take_many(1)]
+    both = begun.dequeue_many(2)
     session = tf1.Session(target)
-    waiting = [start(session.run, op) for op in [queue.dequeue(), barrier.take_many(1)]]
+    waiting = [start(session.run, op) for op in waits]
+    session.run(both)
     for thread, _ in waiting:
         thread.join(0.2)
         assert thread.is_alive()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusters import Cluster, tf, tf1
-from replicas import between_graph, monitored, run_replicas
+from replicas import DEADLINE, between_graph, monitored, run_replicas
 
 STEPS = 100
 
@@ -70,12 +70,12 @@ def test_replicas_equal_one_machine(fresh, replicas, use_resource):
         losses = []
         with monitored(fresh, index, ready, [hook]) as session:
             for number in range(STEPS):
-                turn.wait(60)
+                turn.wait(DEADLINE)
                 feeds = dict(zip(inputs, batch(number, index)))
                 losses.append(session.run([loss, train], feeds)[0])
-            turn.wait(60)
+            turn.wait(DEADLINE)
             final = session.run(variables + [step])
-            turn.wait(60)
+            turn.wait(DEADLINE)
         return losses, final
     results = run_replicas(replicas, replica)
     losses, final = train_alone(replicas, make_optimizer, use_resource)
@@ -106,11 +106,11 @@ def test_a_row_is_averaged_over_the_replicas_that_touched_it(fresh):
         hook = optimizer.make_session_run_hook(index == 0, num_tokens=0)
         with monitored(fresh, index, ready, [hook]) as session:
             for step in range(10):
-                turn.wait(60)
+                turn.wait(DEADLINE)
                 session.run(train, {ids: sparse_rows(index, step)})
-            turn.wait(60)
+            turn.wait(DEADLINE)
             value = session.run(table)
-            turn.wait(60)
+            turn.wait(DEADLINE)
         return value
     wanted = np.zeros((10, 3), np.float32)
     for step in range(10):
@@ -140,13 +140,12 @@ def constant_slope(cluster, index, aggregate, total, last_step, ready, on_step=N
     with monitored(cluster, index, ready, hooks) as session:
         while not session.should_stop():
             try:
-                _, at, value = session.run([train, step, w])
+                _, at = session.run([train, step])
             except tf.errors.OutOfRangeError:  # the chief ended and closed the tokens
                 break
             made += 1
             if on_step:
                 on_step(index, at)
-            np.testing.assert_array_equal(value, np.full(4, value[0]))
     return made
 
 
@@ -175,13 +174,13 @@ def test_gradients_to_a_step(fresh, aggregate):
 
 def test_a_slow_replica_is_left_behind(fresh):
     """Two gradients make a step of three replicas: the slow one's are stale and dropped."""
-    ready, ended = threading.Event(), threading.Event()
-    slow_steps = []
+    ready, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def on_step(index, step):
         if index == 2:
-            slow_steps.append(step)
-            assert ended.wait(60)
+            begun.set()
+            assert ended.wait(DEADLINE)
+        assert begun.wait(DEADLINE)  # the others do not end before it has come
 
     def replica(index):
         try:
@@ -190,7 +189,7 @@ def test_a_slow_replica_is_left_behind(fresh):
             ended.set()
     run_replicas(3, replica)
     w, step = read_result(fresh)
-    assert step >= 60 and slow_steps
+    assert step >= 60
     np.testing.assert_array_equal(w, np.full(4, -0.5 * step, np.float32))
 
 
@@ -203,7 +202,7 @@ def test_a_replica_joins_a_synchronous_run(fresh):
 
     def replica(index):
         if index == 2:
-            assert joined.wait(60)
+            assert joined.wait(DEADLINE)
         return constant_slope(fresh, index, 2, 3, 150, ready, on_step)
     run_replicas(3, replica)
     w, step = read_result(fresh)
@@ -222,7 +221,7 @@ def test_a_replica_is_lost_in_a_synchronous_run():
             dead.set()
             raise EOFError("this replica is dead")
         if index == 0 and step >= 50:
-            assert dead.wait(60)
+            assert dead.wait(DEADLINE)
 
     def replica(index):
         try:

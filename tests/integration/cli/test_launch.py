@@ -100,8 +100,10 @@ class LaunchTest(unittest.TestCase):
 
     def test_all_end_with_the_chief(self):
         began = time.monotonic()
-        result = launch("--ps", "2", "--workers", "2", "--grace", "100ms",
-                        script=f'echo $$ >{self.folder}/"$who"; [ "$who" = "worker 0" ] || sleep 300')
+        result = launch("--ps", "2", "--workers", "2", "--grace", "100ms", script=f'''
+            echo $$ >{self.folder}/"$who"
+            [ "$who" = "worker 0" ] || {{ sleep 300; exit; }}
+            until [ "$(cat {self.folder}/* | wc -l)" = 4 ]; do sleep 0.05; done''')
         self.assertEqual(result.returncode, 0, result)
         self.assertLess(time.monotonic() - began, 60)
         for file in self.folder.iterdir():

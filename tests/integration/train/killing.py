@@ -11,7 +11,7 @@ import threading
 EXAMPLES = pathlib.Path(sys.argv.pop() if len(sys.argv) > 1 else "build/examples")
 COMMAND = os.environ.get("DOWNPOUR", "build/downpour")
 SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
-LIMIT = 600 if SANITIZED else 150
+LIMIT = 1200 if SANITIZED else 400
 
 
 def task_of(pid):
@@ -46,7 +46,7 @@ def run_and_kill(victim, folder, *arguments):
             if not killed and re.search(r"step [3-9]\d\d: ", line):
                 kill_task(process.pid, victim)
                 killed = True
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=LIMIT)
     finally:
         guard.cancel()
         process.kill()

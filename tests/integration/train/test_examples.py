@@ -77,7 +77,7 @@ class ExampleTest(unittest.TestCase):
             with self.subTest(options=options):
                 result = launch(EXAMPLES / "mnist_softmax", "--data", SOURCE / "data" / "mnist",
                                 "--steps", "400", *options)
-                self.check(result, r"worker 0 \| test accuracy 9[01]\.\d+ %")
+                self.check(result, r"worker 0 \| test accuracy (8[89]|9\d)\.\d+ %")
 
     def test_other_models(self):
         data = SOURCE / "data" / "mnist"

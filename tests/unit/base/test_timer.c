@@ -70,7 +70,7 @@ static void a_cancelled_timer_never_runs(void **state) {
   (void)state;
   atomic_store(&calls, 0);
   dp_timer timers[100];
-  int64_t at = dp_clock_nanos() + 400 * MILLISECOND;
+  int64_t at = dp_clock_nanos() + 2000 * MILLISECOND;
   for (int i = 0; i < 100; i++)
     timers[i] = dp_timer_start(at + (i * 37 % 100) * 1000, count_call, NULL);
   for (int i = 0; i < 100; i += 2)
