@@ -39,7 +39,7 @@ def add_ours(graph_def, cases, folder):
     (folder / "in.pb").write_bytes(graph_def.SerializeToString())
     lines = [",".join(y.name for y in ys) + " " + ",".join(x.name for x in xs)
              for ys, xs in cases.values()]
-    done = subprocess.run([BUILD / TARGET, folder / "in.pb", folder / "out.pb"], timeout=60,
+    done = subprocess.run([BUILD / TARGET, folder / "in.pb", folder / "out.pb"], timeout=300,
                           input="\n".join(lines), text=True, stdout=subprocess.PIPE)
     assert done.returncode == 0
     grown = tf1.GraphDef()

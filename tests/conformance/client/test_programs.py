@@ -20,7 +20,7 @@ def program(name):
 
 
 def run(*command, **environment):
-    done = subprocess.run(list(map(str, command)), timeout=90, text=True, stdout=subprocess.PIPE,
+    done = subprocess.run(list(map(str, command)), timeout=300, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -259,7 +259,7 @@ def answers(tmp_path_factory):
         path.write_bytes(message.SerializeToString())
         paths.append(path)
     lines = subprocess.run([PROGRAM, *paths], check=True, text=True, stdout=subprocess.PIPE,
-                           timeout=60).stdout.splitlines()
+                           timeout=300).stdout.splitlines()
     return dict(zip(CASES, lines)), expected
 
 

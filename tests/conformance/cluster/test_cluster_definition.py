@@ -100,7 +100,7 @@ def test_a_name_that_moves_is_looked_up_again(started, tmp_path):
         return task
 
     def runs():
-        config = tf1.ConfigProto(operation_timeout_in_ms=20000)
+        config = tf1.ConfigProto(operation_timeout_in_ms=60000)
         with tf1.Session(f"grpc://localhost:{own}", config=config) as session:
             return session.run(where("/job:local/task:1")) == 9.0
     second = second_at("127.0.0.1")

@@ -24,7 +24,7 @@ def run(programs):
 
     def call(name, *arguments, stdin=b""):
         done = subprocess.run([programs / f"graph_{name}", *map(str, arguments)], input=stdin,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
         if done.returncode == 2:
             raise Failure(done.stderr.decode())
         assert done.returncode == 0, done.stderr.decode()

@@ -26,6 +26,6 @@ def server():
     yield match.group(1)
     process.terminate()
     try:
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()

@@ -16,7 +16,7 @@ def losses_of(target, build, use_resource):
         tf1.set_random_seed(1234)
         losses, trains, feeds = build()
         initialize = tf1.global_variables_initializer()
-    config = tf1.ConfigProto(operation_timeout_in_ms=60000)
+    config = tf1.ConfigProto(operation_timeout_in_ms=300000)
     with tf1.Session(target, graph=graph, config=config) as session:
         session.run(initialize)
         phases = list(zip(losses, trains)) if isinstance(losses, list) else [(losses, trains)]

@@ -22,7 +22,7 @@ EXCEPTIONS = {
 
 def our_rows():
     """{op: [{attribute: set of dtypes}, ...]}"""
-    listing = subprocess.run([BUILD / "downpour", "ops"], check=True, text=True, stdout=subprocess.PIPE, timeout=60)
+    listing = subprocess.run([BUILD / "downpour", "ops"], check=True, text=True, stdout=subprocess.PIPE, timeout=300)
     rows = collections.defaultdict(list)
     for line in listing.stdout.splitlines():
         op, *constraints = line.split("\t")

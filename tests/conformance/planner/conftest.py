@@ -44,7 +44,7 @@ def ours():
     yield "grpc://" + spec["worker"][0]
     for task in tasks:
         task.send_signal(signal.SIGTERM)
-    assert [task.wait(20) for task in tasks] == [0] * len(tasks)
+    assert [task.wait(60) for task in tasks] == [0] * len(tasks)
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def train(script):
     addresses = [free_address(), free_address()]
     ps, worker = start(script, "ps", addresses), start(script, "worker", addresses)
     try:
-        output, errors = worker.communicate(timeout=120)
+        output, errors = worker.communicate(timeout=400)
         assert worker.returncode == 0, errors
     finally:
         for process in (ps, worker):
@@ -70,7 +70,7 @@ def test_in_process():
     joiner = threading.Thread(target=server.join, daemon=True)
     joiner.start()
     server.stop()
-    joiner.join(20)
+    joiner.join(60)
     assert not joiner.is_alive()
     with pytest.raises(downpour.ServerError, match="stopped"):
         server.start()

@@ -42,7 +42,7 @@ def on_devices(make, count=DEVICES):
 
 
 def run(target, fetches, steps=1):
-    with tf1.Session(target, config=tf1.ConfigProto(operation_timeout_in_ms=30000)) as session:
+    with tf1.Session(target, config=tf1.ConfigProto(operation_timeout_in_ms=120000)) as session:
         for _ in range(steps):
             results = session.run(fetches)
     return results

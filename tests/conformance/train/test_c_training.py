@@ -16,7 +16,7 @@ LINREG = BUILD / "examples" / "linreg"
 
 def run(*arguments, **environment):
     done = subprocess.run([LINREG, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=60, env={**os.environ, **environment})
+                          timeout=300, env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -31,7 +31,7 @@ LINES = "\n".join(" ".join(map(str, (name, *how, *shape)))
 
 def run(folder):
     done = subprocess.run([PROGRAM, folder], input=LINES, capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(zip(VARIABLES, map(float, done.stdout.split())))
 

@@ -124,7 +124,7 @@ class Roundtrip:
 
     def close(self):
         self.process.stdin.close()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=300)
 
 
 @pytest.fixture(scope="module")
