@@ -37,7 +37,8 @@ def announced(make):
     """(what make() adds to the graph, an op that ends when a step has begun with it)"""
     begun = tf1.FIFOQueue(1, [tf.bool], [[]])
     with tf.control_dependencies([begun.enqueue([True])]):
-        return make(), begun.dequeue()
+        made = make()
+    return made, begun.dequeue()
 
 
 class Server:
