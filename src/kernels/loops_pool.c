@@ -4,15 +4,16 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 #include "kernels/loops_types_internal.h"
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
+#define WINDOWS_AT_ONCE 8
 
 typedef enum pooling {
   LARGEST, /* of the window */
   AVERAGE,
-  PLACE, /* of the first largest: its number in the window */
-  PICK,  /* what another image has at that place */
+  PICK, /* what another image has at the place of the first largest */
 } pooling;
 
 #define IS_FLOAT
@@ -26,6 +27,9 @@ typedef enum pooling {
 #define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
   _mm512_mask_add_ps((__m512)(sum), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ),      \
                      (__m512)(sum), (__m512)(yes))
+#define ZERO_IF_EQUAL(a, b, value)                                                                 \
+  _mm512_mask_mov_ps((__m512)(value), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ),    \
+                     _mm512_setzero_ps())
 #define LOAD_PART(from, count) _mm512_maskz_loadu_ps((__mmask16)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_ps(to, (__mmask16)((1 << (count)) - 1), (__m512)(value))
@@ -38,6 +42,8 @@ typedef enum pooling {
 #define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
   ((__m256)(sum) +                                                                                 \
    _mm256_and_ps(_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ), (__m256)(yes)))
+#define ZERO_IF_EQUAL(a, b, value)                                                                 \
+  _mm256_andnot_ps(_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ), (__m256)(value))
 #else
 #define VECTOR_BYTES 16
 typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
@@ -46,6 +52,7 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define IF_LARGER(a, b, yes, no)                                                                   \
   ((((a) > (b)) & (mask_float)(yes)) | (~((a) > (b)) & (mask_float)(no)))
 #define ADD_IF_EQUAL(sum, a, b, yes) ((sum) + (vector_float)(((a) == (b)) & (mask_float)(yes)))
+#define ZERO_IF_EQUAL(a, b, value) (~((a) == (b)) & (mask_float)(value))
 #endif
 #define T float
 #define SUFFIX float
@@ -60,6 +67,9 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
   _mm512_mask_add_pd((__m512d)(sum), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ),   \
                      (__m512d)(sum), (__m512d)(yes))
+#define ZERO_IF_EQUAL(a, b, value)                                                                 \
+  _mm512_mask_mov_pd((__m512d)(value), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ), \
+                     _mm512_setzero_pd())
 #define LOAD_PART(from, count) _mm512_maskz_loadu_pd((__mmask8)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_pd(to, (__mmask8)((1 << (count)) - 1), (__m512d)(value))
@@ -71,11 +81,14 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
   ((__m256d)(sum) +                                                                                \
    _mm256_and_pd(_mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ), (__m256d)(yes)))
+#define ZERO_IF_EQUAL(a, b, value)                                                                 \
+  _mm256_andnot_pd(_mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ), (__m256d)(value))
 #else
 #define LARGER(a, b) IF_LARGER(a, b, a, b)
 #define IF_LARGER(a, b, yes, no)                                                                   \
   ((((a) > (b)) & (mask_double)(yes)) | (~((a) > (b)) & (mask_double)(no)))
 #define ADD_IF_EQUAL(sum, a, b, yes) ((sum) + (vector_double)(((a) == (b)) & (mask_double)(yes)))
+#define ZERO_IF_EQUAL(a, b, value) (~((a) == (b)) & (mask_double)(value))
 #endif
 #define T double
 #define SUFFIX double
@@ -122,9 +135,8 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define FLOAT_ENTRY(name)                                                                          \
   ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name,                             \
                .row_largest = row_largest_##name, .row_average = row_average_##name,               \
-               .row_places = row_places_##name, .row_picks = row_picks_##name,                     \
-               .row_shares = row_shares_##name, .row_gather = row_gather_##name,                   \
-               .row_scatter = row_scatter_##name
+               .row_picks = row_picks_##name, .row_shares = row_shares_##name,                     \
+               .row_gather = row_gather_##name, .row_spread = row_spread_##name
 
 const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
     .fns =

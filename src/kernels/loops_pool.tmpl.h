@@ -107,5 +107,6 @@ static void DP_PASTE(scale, SUFFIX)(void *data, int64_t count, double factor) {
 #undef LARGER
 #undef IF_LARGER
 #undef ADD_IF_EQUAL
+#undef ZERO_IF_EQUAL
 #undef LOAD_PART
 #undef STORE_PART

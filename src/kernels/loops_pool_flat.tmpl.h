@@ -1,11 +1,10 @@
 /* Poolings of flat images of one floating type, a row of pixels at a time. Included by
- * loops_pool.tmpl.h, with its definitions and with LARGER(a, b), IF_LARGER(a, b, yes, no) and
- * ADD_IF_EQUAL(sum, a, b, yes) over vectors.
+ * loops_pool.tmpl.h, with its definitions and with LARGER(a, b), IF_LARGER(a, b, yes, no),
+ * ADD_IF_EQUAL(sum, a, b, yes) and ZERO_IF_EQUAL(a, b, value) over vectors.
  *
  * Channels are taken a vector at a time, so that a window's result stays in a register; what is
  * left of them is a vector that is loaded and stored in part. The sizes of the common windows are
- * constants where the bodies are inlined. Places within windows are numbers of the type itself, so
- * that they are compared and kept as the values are. */
+ * constants where the bodies are inlined. */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
@@ -44,105 +43,68 @@ INLINE void DP_PASTE(store, SUFFIX)(T *to, VECTOR value, const int64_t rest) {
 #define STORE DP_PASTE(store, SUFFIX)
 
 /* ---- From windows to a pixel of the output ---- */
-/* `left`, unless NULL, has the first column of the window, and gets the last. */
 INLINE VECTOR DP_PASTE(pool_vector, SUFFIX)(const pooling kind, const int64_t rows,
                                             const int64_t columns, const int64_t rest,
                                             const dp_pooling_row *row, const T *from,
-                                            const T *other, T first, T factor, VECTOR *left) {
+                                            const T *other, T factor) {
   VECTOR best = {0}, result = {0};
   if (kind == LARGEST)
     best = LEAST - (VECTOR){0};
-  else if (kind != AVERAGE)
-    best = left ? left[0] : LOAD(from, rest);
-  if (kind == PICK)
+  if (kind == PICK) {
+    best = LOAD(from, rest);
     result = LOAD(other, rest);
+  }
   DP_UNROLL
   for (int64_t y = 0; y < rows; ++y)
     DP_UNROLL
   for (int64_t x = 0; x < columns; ++x) {
-    if (kind != LARGEST && kind != AVERAGE && y + x == 0)
+    if (kind == PICK && y + x == 0)
       continue;
     int64_t at = y * row->row_step + x * row->channels;
-    VECTOR value = left && x == 0 ? left[y] : LOAD(from + at, rest);
-    if (left && x == columns - 1)
-      left[y] = value;
+    VECTOR value = LOAD(from + at, rest);
     if (kind == AVERAGE)
       best += value;
-    if (kind == PLACE) {
-      VECTOR place = (T)(y * row->size + x) - (VECTOR){0};
-      result = (VECTOR)IF_LARGER(value, best, place, result);
-    } else if (kind == PICK) {
-      VECTOR picked = LOAD(other + at, rest);
-      result = (VECTOR)IF_LARGER(value, best, picked, result);
-    }
+    if (kind == PICK)
+      result = (VECTOR)IF_LARGER(value, best, LOAD(other + at, rest), result);
     if (kind != AVERAGE)
       best = (VECTOR)LARGER(value, best);
   }
-  return kind == LARGEST   ? best
-         : kind == AVERAGE ? best * factor
-         : kind == PLACE   ? result + first
-                           : result;
+  return kind == LARGEST ? best : kind == AVERAGE ? best * factor : result;
 }
 
 INLINE void DP_PASTE(pool_pixel, SUFFIX)(const pooling kind, const int64_t rows,
                                          const int64_t columns, const dp_pooling_row *row,
-                                         const T *from, const T *other, T first, T factor, T *to) {
+                                         const T *from, const T *other, T factor, T *to) {
   int64_t c = 0, rest;
   for (; c + LANES <= row->channels; c += LANES)
     STORE(to + c,
-          DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, 0, row, from + c, other + c, first,
-                                        factor, NULL),
+          DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, 0, row, from + c, other + c, factor),
           0);
   rest = row->channels - c;
   if (rest > 0)
-    STORE(to + c,
-          DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, rest, row, from + c, other + c, first,
-                                        factor, NULL),
-          rest);
-}
-
-/* Windows [begin, end), from the first pixel and to the first place of the row. */
-INLINE void DP_PASTE(pool_span, SUFFIX)(const pooling kind, int64_t begin, int64_t end,
-                                        const dp_pooling_row *row, const T *from, const T *other,
-                                        T *to) {
-  int64_t channels = row->channels, rows = row->rows;
-  T whole = (T)1 / (T)(rows * row->size);
-  for (int64_t x = begin; x < end; ++x) {
-    int64_t start = x * row->stride - row->before, first = start < 0 ? 0 : start;
-    int64_t last = start + row->size < row->in ? start + row->size : row->in;
-    int64_t columns = last - first, at = first * channels;
-    T place = (T)(row->first_row * row->size + first - start);
-    T factor = columns == row->size ? whole : (T)1 / (T)(rows * columns);
-    if (rows == 2 && columns == 2)
-      DP_PASTE(pool_pixel, SUFFIX)
-    (kind, 2, 2, row, from + at, other + at, place, factor, to + x * channels);
-    else if (rows == 3 && columns == 3) DP_PASTE(pool_pixel, SUFFIX)(
-        kind, 3, 3, row, from + at, other + at, place, factor, to + x * channels);
-    else DP_PASTE(pool_pixel, SUFFIX)(kind, rows, columns, row, from + at, other + at, place,
-                                      factor, to + x * channels);
-  }
+    STORE(
+        to + c,
+        DP_PASTE(pool_vector, SUFFIX)(kind, rows, columns, rest, row, from + c, other + c, factor),
+        rest);
 }
 
 INLINE void DP_PASTE(pool_row, SUFFIX)(const pooling kind, const dp_pooling_row *row, const T *from,
                                        const T *other, T *to) {
-  DP_PASTE(pool_span, SUFFIX)(kind, 0, row->out, row, from, other, to);
-}
-
-/* Places in whole windows of 3 x 3 that are two pixels apart, whose last column is the next one's
- * first. */
-INLINE void DP_PASTE(places_of_three, SUFFIX)(int64_t begin, int64_t end, const int64_t rest,
-                                              const dp_pooling_row *row, const T *from, T *to) {
-  int64_t channels = row->channels;
-  VECTOR left[3];
-  from += (begin * 2 - row->before) * channels;
-  DP_UNROLL
-  for (int y = 0; y < 3; ++y)
-    left[y] = LOAD(from + y * row->row_step, rest);
-  for (int64_t x = begin; x < end; ++x, from += 2 * channels)
-    STORE(to + x * channels,
-          DP_PASTE(pool_vector, SUFFIX)(PLACE, 3, 3, rest, row, from, from, (T)(row->first_row * 3),
-                                        0, left),
-          rest);
+  int64_t channels = row->channels, rows = row->rows;
+  T whole = (T)1 / (T)(rows * row->size);
+  for (int64_t x = 0; x < row->out; ++x) {
+    int64_t start = x * row->stride - row->before, first = start < 0 ? 0 : start;
+    int64_t last = start + row->size < row->in ? start + row->size : row->in;
+    int64_t columns = last - first, at = first * channels;
+    T factor = columns == row->size ? whole : (T)1 / (T)(rows * columns);
+    if (rows == 2 && columns == 2)
+      DP_PASTE(pool_pixel, SUFFIX)
+    (kind, 2, 2, row, from + at, other + at, factor, to + x * channels);
+    else if (rows == 3 && columns == 3) DP_PASTE(pool_pixel, SUFFIX)(
+        kind, 3, 3, row, from + at, other + at, factor, to + x * channels);
+    else DP_PASTE(pool_pixel, SUFFIX)(kind, rows, columns, row, from + at, other + at, factor,
+                                      to + x * channels);
+  }
 }
 
 /* Rows are copied: nothing that is stored can be a part of them, then. */
@@ -153,21 +115,6 @@ static void DP_PASTE(row_largest, SUFFIX)(const dp_pooling_row *row, const void 
 static void DP_PASTE(row_average, SUFFIX)(const dp_pooling_row *row, const void *from, void *to) {
   const dp_pooling_row own = *row;
   DP_PASTE(pool_row, SUFFIX)(AVERAGE, &own, from, from, to);
-}
-static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *row, const void *from, void *to) {
-  const dp_pooling_row own = *row;
-  int64_t begin = (own.before + 1) / 2, end = (own.in + own.before - 3) / 2 + 1, c = 0;
-  if (own.rows != 3 || own.size != 3 || own.stride != 2 || begin >= end) {
-    DP_PASTE(pool_row, SUFFIX)(PLACE, &own, from, from, to);
-    return;
-  }
-  DP_PASTE(pool_span, SUFFIX)(PLACE, 0, begin, &own, from, from, to);
-  for (; c + LANES <= own.channels; c += LANES)
-    DP_PASTE(places_of_three, SUFFIX)(begin, end, 0, &own, (const T *)from + c, (T *)to + c);
-  if (c < own.channels)
-    DP_PASTE(places_of_three, SUFFIX)
-  (begin, end, own.channels - c, &own, (const T *)from + c, (T *)to + c);
-  DP_PASTE(pool_span, SUFFIX)(PLACE, end, own.out, &own, from, from, to);
 }
 static void DP_PASTE(row_picks, SUFFIX)(const dp_pooling_row *row, const void *from,
                                         const void *other, void *to) {
@@ -190,64 +137,148 @@ static void DP_PASTE(row_shares, SUFFIX)(const dp_pooling_row *row, const void *
   }
 }
 
-/* A vector of the channels of a window whose pixels no other has. */
-INLINE void DP_PASTE(scatter_vector, SUFFIX)(const int64_t rows, const int64_t columns,
-                                             const int64_t rest, const dp_pooling_row *row,
-                                             const T *from, const T *gradient, T *to) {
-  VECTOR place =
-      DP_PASTE(pool_vector, SUFFIX)(PLACE, rows, columns, rest, row, from, from, 0, 0, NULL);
-  VECTOR share = LOAD(gradient, rest);
+/* ---- The gradients of maxima ----
+ * A window's gradient goes to the first pixel that has its largest element: it is added to each
+ * pixel that has it and is zero for those behind. What is not a number is never the largest. */
+
+/* Adds what window x gives, whatever part of it is inside. */
+INLINE void DP_PASTE(spread_vector, SUFFIX)(const dp_pooling_row *row, int64_t x, int64_t c,
+                                            const int64_t rest, const T *from, const T *gradient,
+                                            void *const *to) {
+  int64_t start = x * row->stride - row->before, first = start < 0 ? 0 : start;
+  int64_t last = start + row->size < row->in ? start + row->size : row->in;
+  VECTOR best = LEAST - (VECTOR){0}, left = LOAD(gradient + x * row->channels + c, rest);
+  for (int64_t y = 0; y < row->rows; ++y)
+    for (int64_t i = first; i < last; ++i)
+      best = (VECTOR)LARGER(LOAD(from + y * row->row_step + i * row->channels + c, rest), best);
+  for (int64_t y = 0; y < row->rows; ++y)
+    for (int64_t i = first; i < last; ++i) {
+      int64_t at = i * row->channels + c;
+      VECTOR value = LOAD(from + y * row->row_step + at, rest), sum = LOAD((T *)to[y] + at, rest);
+      STORE((T *)to[y] + at, (VECTOR)ADD_IF_EQUAL(sum, value, best, left), rest);
+      left = (VECTOR)ZERO_IF_EQUAL(value, best, left);
+    }
+}
+
+INLINE void DP_PASTE(spread_windows, SUFFIX)(const dp_pooling_row *row, int64_t begin, int64_t end,
+                                             const T *from, const T *gradient, void *const *to) {
+  for (int64_t x = begin; x < end; ++x) {
+    int64_t c = 0;
+    for (; c + LANES <= row->channels; c += LANES)
+      DP_PASTE(spread_vector, SUFFIX)(row, x, c, 0, from, gradient, to);
+    if (c < row->channels)
+      DP_PASTE(spread_vector, SUFFIX)(row, x, c, row->channels - c, from, gradient, to);
+  }
+}
+
+INLINE VECTOR DP_PASTE(largest_down, SUFFIX)(const int64_t size, const VECTOR *column) {
+  VECTOR best = LEAST - (VECTOR){0};
   DP_UNROLL
-  for (int64_t y = 0; y < rows; ++y)
+  for (int64_t y = 0; y < size; ++y)
+    best = (VECTOR)LARGER(column[y], best);
+  return best;
+}
+
+/* The same for windows [begin, end) that are whole, of `size` x `size` pixels and two apart: the
+ * column that the next one has too stays in registers. Rows are added to only where the row of
+ * windows above has been, in the first of three. */
+INLINE void DP_PASTE(spread_whole, SUFFIX)(const int64_t size, const int64_t rest,
+                                           const dp_pooling_row *row, int64_t begin, int64_t end,
+                                           const T *from, const T *gradient, void *const *to) {
+  const int64_t shared = size - 2;
+  int64_t channels = row->channels, at = (begin * 2 - row->before) * channels;
+  VECTOR value[3][3] = {0}, sum[3][3] = {0}, down[3] = {0}; /* by columns */
+  DP_UNROLL
+  for (int64_t y = 0; shared && y < size; ++y) {
+    value[2][y] = LOAD(from + y * row->row_step + at, rest);
+    sum[2][y] = LOAD((T *)to[y] + at, rest);
+  }
+  down[2] = DP_PASTE(largest_down, SUFFIX)(size, value[2]);
+  for (int64_t x = begin; x < end; ++x, at += 2 * channels) {
+    VECTOR left = LOAD(gradient + x * channels, rest), best = LEAST - (VECTOR){0};
     DP_UNROLL
-  for (int64_t x = 0; x < columns; ++x) {
-    VECTOR number = (T)(y * row->size + x) - (VECTOR){0}, none = {0};
-    STORE(to + y * row->row_step + x * row->channels,
-          (VECTOR)ADD_IF_EQUAL(none, place, number, share), rest);
+    for (int64_t i = 0; i < size; ++i) {
+      DP_UNROLL
+      for (int64_t y = 0; y < size; ++y) {
+        bool is_shared = i < shared, is_added_to = y < shared;
+        value[i][y] =
+            is_shared ? value[2][y] : LOAD(from + y * row->row_step + at + i * channels, rest);
+        sum[i][y] = is_shared     ? sum[2][y]
+                    : is_added_to ? LOAD((T *)to[y] + at + i * channels, rest)
+                                  : (VECTOR){0};
+      }
+      down[i] = i < shared ? down[2] : DP_PASTE(largest_down, SUFFIX)(size, value[i]);
+      best = (VECTOR)LARGER(down[i], best);
+    }
+    DP_UNROLL
+    for (int64_t y = 0; y < size; ++y) {
+      DP_UNROLL
+      for (int64_t i = 0; i < size; ++i) {
+        sum[i][y] = (VECTOR)ADD_IF_EQUAL(sum[i][y], value[i][y], best, left);
+        left = (VECTOR)ZERO_IF_EQUAL(value[i][y], best, left);
+      }
+      STORE((T *)to[y] + at, sum[0][y], rest);
+      STORE((T *)to[y] + at + channels, sum[1][y], rest);
+    }
+  }
+  DP_UNROLL
+  for (int64_t y = 0; shared && y < size; ++y)
+    STORE((T *)to[y] + at, sum[2][y], rest);
+}
+
+/* A few windows with all their channels at a time: memory is read and written from end to end. */
+INLINE void DP_PASTE(spread_all_whole, SUFFIX)(const int64_t size, const dp_pooling_row *row,
+                                               int64_t begin, int64_t end, const T *from,
+                                               const T *gradient, void *const *to) {
+  for (int64_t x = begin, next; x < end; x = next) {
+    next = x + WINDOWS_AT_ONCE < end ? x + WINDOWS_AT_ONCE : end;
+    for (int64_t c = 0; c < row->channels; c += LANES) {
+      void *columns[3];
+      for (int64_t y = 0; y < size; ++y)
+        columns[y] = (T *)to[y] + c;
+      if (c + LANES <= row->channels)
+        DP_PASTE(spread_whole, SUFFIX)(size, 0, row, x, next, from + c, gradient + c, columns);
+      else
+        DP_PASTE(spread_whole, SUFFIX)
+      (size, row->channels - c, row, x, next, from + c, gradient + c, columns);
+    }
   }
 }
 
-INLINE void DP_PASTE(scatter_pixel, SUFFIX)(const int64_t rows, const int64_t columns,
-                                            const dp_pooling_row *row, const T *from,
-                                            const T *gradient, T *to) {
-  int64_t c = 0, rest;
-  for (; c + LANES <= row->channels; c += LANES)
-    DP_PASTE(scatter_vector, SUFFIX)(rows, columns, 0, row, from + c, gradient + c, to + c);
-  rest = row->channels - c;
-  if (rest > 0)
-    DP_PASTE(scatter_vector, SUFFIX)(rows, columns, rest, row, from + c, gradient + c, to + c);
-}
-
-static void DP_PASTE(row_scatter, SUFFIX)(const dp_pooling_row *given, const void *from_data,
-                                          const void *gradient_data, void *to_data) {
+static void DP_PASTE(row_spread, SUFFIX)(const dp_pooling_row *given, const void *from,
+                                         const void *gradient, void *const *to, int64_t fresh) {
   const dp_pooling_row row = *given;
-  const T *from = from_data, *gradient = gradient_data;
-  T *to = to_data;
-  for (int64_t x = 0; x < row.out; ++x, gradient += row.channels) {
-    int64_t start = x * row.stride - row.before, first = start < 0 ? 0 : start;
-    int64_t last = start + row.size < row.in ? start + row.size : row.in;
-    int64_t at = first * row.channels;
-    if (row.rows == 2 && last - first == 2)
-      DP_PASTE(scatter_pixel, SUFFIX)(2, 2, &row, from + at, gradient, to + at);
-    else
-      DP_PASTE(scatter_pixel, SUFFIX)
-    (row.rows, last - first, &row, from + at, gradient, to + at);
+  int64_t channels = row.channels, begin = (row.before + 1) / 2;
+  int64_t end = (row.in + row.before - row.size) / 2 + 1, shared = row.size - 2;
+  end = end < row.out ? end : row.out;
+  bool has_whole = row.stride == 2 && (row.size == 2 || row.size == 3) && row.rows == row.size &&
+                   fresh >= 2 && row.in + row.before >= row.size && begin < end;
+  begin = has_whole ? begin : 0;
+  end = has_whole ? end : 0;
+  /* Whole windows write their pixels, but for those they share with others. */
+  int64_t first = has_whole ? begin * 2 - row.before + shared : row.in;
+  int64_t last = has_whole ? end * 2 - row.before : row.in;
+  for (int64_t y = row.rows - fresh; y < row.rows; ++y) {
+    bool is_written = has_whole && y >= shared;
+    T *pixels = to[y];
+    memset(pixels, 0, (size_t)((is_written ? first : row.in) * channels) * sizeof(T));
+    if (is_written)
+      memset(pixels + last * channels, 0, (size_t)((row.in - last) * channels) * sizeof(T));
   }
+  DP_PASTE(spread_windows, SUFFIX)(&row, 0, begin, from, gradient, to);
+  if (has_whole && row.size == 3)
+    DP_PASTE(spread_all_whole, SUFFIX)(3, &row, begin, end, from, gradient, to);
+  else if (has_whole)
+    DP_PASTE(spread_all_whole, SUFFIX)(2, &row, begin, end, from, gradient, to);
+  DP_PASTE(spread_windows, SUFFIX)(&row, end, row.out, from, gradient, to);
 }
 
-INLINE VECTOR DP_PASTE(add_share, SUFFIX)(const bool has_places, VECTOR sum, VECTOR share,
-                                          VECTOR place, T number) {
-  VECTOR wanted = number - (VECTOR){0};
-  return has_places ? (VECTOR)ADD_IF_EQUAL(sum, place, wanted, share) : sum + share;
-}
-
+/* ---- The gradients of averages ---- */
 /* Cells [begin, end) of a row, one vector of the channels at `c`. Cell w has the pixels from window
- * w's first to the next window's: the windows that have one of them are w and those before it. Any
- * of them may be missing at the ends of a row. */
-INLINE void DP_PASTE(gather_edge, SUFFIX)(const bool has_places, int64_t begin, int64_t end,
-                                          const int64_t rest, const dp_pooling_row *row,
-                                          const dp_pooling_cover *covers, int64_t rows, int64_t c,
-                                          T *to) {
+ * w's first to the next window's: the windows that have one of them are w and those before it. */
+INLINE void DP_PASTE(gather_cells, SUFFIX)(int64_t begin, int64_t end, const int64_t rest,
+                                           const dp_pooling_row *row, const void *const *shares,
+                                           int64_t count, int64_t c, T *to) {
   int64_t channels = row->channels;
   for (int64_t x = begin * row->stride; x < end * row->stride; ++x) {
     int64_t pixel = x - row->before, last = x / row->stride;
@@ -255,106 +286,53 @@ INLINE void DP_PASTE(gather_edge, SUFFIX)(const bool has_places, int64_t begin, 
     last = last < row->out ? last : row->out - 1;
     if (pixel < 0 || pixel >= row->in)
       continue;
-    VECTOR sum = {0}, place = {0};
-    for (int64_t y = 0; y < rows; ++y)
-      for (int64_t window = last; window >= first; --window) {
-        int64_t at = window * channels + c;
-        if (has_places)
-          place = LOAD((const T *)covers[y].places + at, rest);
-        sum = DP_PASTE(add_share, SUFFIX)(has_places, sum,
-                                          LOAD((const T *)covers[y].shares + at, rest), place,
-                                          (T)(covers[y].place + x - window * row->stride));
-      }
+    VECTOR sum = {0};
+    for (int64_t y = 0; y < count; ++y)
+      for (int64_t window = last; window >= first; --window)
+        sum += LOAD((const T *)shares[y] + window * channels + c, rest);
     STORE(to + pixel * channels + c, sum, rest);
   }
 }
 
-/* The same where nothing is missing: what a window gives stays in registers for the cells after
- * it. `rows`, `size` and `stride` are constants where this is inlined. */
-INLINE void DP_PASTE(gather_inner, SUFFIX)(const bool has_places, const int64_t rows,
-                                           const int64_t size, const int64_t stride, int64_t begin,
-                                           int64_t end, const int64_t rest,
-                                           const dp_pooling_row *row,
-                                           const dp_pooling_cover *covers, int64_t c, T *to) {
-  const int64_t most = (size - 1) / stride + 1; /* windows that a pixel can be in */
+/* One vector of the channels of all pixels of the row; `is_pair`: those of one row of windows of
+ * two pixels, two apart. */
+INLINE void DP_PASTE(gather_column, SUFFIX)(const bool is_pair, const int64_t rest,
+                                            const dp_pooling_row *row, const void *const *shares,
+                                            int64_t count, int64_t c, T *to) {
   int64_t channels = row->channels;
-  VECTOR share[2][2] = {0}, place[2][2] = {0};
-  for (int64_t window = begin - most + 1; window < end; ++window) {
-    DP_UNROLL
-    for (int64_t y = 0; y < rows; ++y) {
-      share[y][1] = share[y][0];
-      place[y][1] = place[y][0];
-      share[y][0] = LOAD((const T *)covers[y].shares + window * channels + c, rest);
-      if (has_places)
-        place[y][0] = LOAD((const T *)covers[y].places + window * channels + c, rest);
-    }
-    if (window < begin)
-      continue;
-    T *cell = to + (window * stride - row->before) * channels + c;
-    DP_UNROLL
-    for (int64_t dx = 0; dx < stride; ++dx) {
-      VECTOR sum = {0};
-      DP_UNROLL
-      for (int64_t y = 0; y < rows; ++y)
-        DP_UNROLL
-      for (int64_t back = 0; back < (size - dx + stride - 1) / stride; ++back)
-        sum = DP_PASTE(add_share, SUFFIX)(has_places, sum, share[y][back], place[y][back],
-                                          (T)(covers[y].place + dx + back * stride));
-      STORE(cell + dx * channels, sum, rest);
-    }
-  }
-}
-
-/* One vector of the channels of all pixels of the row; `size` 0: of any windows. */
-INLINE void DP_PASTE(gather_column, SUFFIX)(const bool has_places, const int64_t rows,
-                                            const int64_t size, const int64_t stride,
-                                            const int64_t rest, const dp_pooling_row *row,
-                                            const dp_pooling_cover *covers, int64_t c, T *to) {
   int64_t cells = (row->in + row->before + row->stride - 1) / row->stride;
-  if (!size) {
-    DP_PASTE(gather_edge, SUFFIX)(has_places, 0, cells, rest, row, covers, rows, c, to);
-    return;
-  }
-  int64_t begin = (row->before + size - 1) / stride, end = (row->in + row->before) / stride;
+  int64_t begin = is_pair ? (row->before + 1) / 2 : 0;
+  int64_t end = is_pair ? (row->in + row->before) / 2 : 0;
   end = end < row->out ? end : row->out;
   begin = begin < end ? begin : end;
-  DP_PASTE(gather_edge, SUFFIX)(has_places, 0, begin, rest, row, covers, rows, c, to);
-  DP_PASTE(gather_inner, SUFFIX)
-  (has_places, rows, size, stride, begin, end, rest, row, covers, c, to);
-  DP_PASTE(gather_edge, SUFFIX)(has_places, end, cells, rest, row, covers, rows, c, to);
+  DP_PASTE(gather_cells, SUFFIX)(0, begin, rest, row, shares, count, c, to);
+  for (int64_t window = begin; window < end; ++window) {
+    VECTOR share = LOAD((const T *)shares[0] + window * channels + c, rest);
+    T *cell = to + (window * 2 - row->before) * channels + c;
+    STORE(cell, share, rest);
+    STORE(cell + channels, share, rest);
+  }
+  DP_PASTE(gather_cells, SUFFIX)(end, cells, rest, row, shares, count, c, to);
 }
 
-INLINE void DP_PASTE(gather_row, SUFFIX)(const bool has_places, const int64_t rows,
-                                         const int64_t size, const int64_t stride,
-                                         const dp_pooling_row *row, const dp_pooling_cover *covers,
-                                         T *to) {
+INLINE void DP_PASTE(gather_row, SUFFIX)(const bool is_pair, const dp_pooling_row *row,
+                                         const void *const *shares, int64_t count, T *to) {
   int64_t c = 0, rest;
   for (; c + LANES <= row->channels; c += LANES)
-    DP_PASTE(gather_column, SUFFIX)(has_places, rows, size, stride, 0, row, covers, c, to);
+    DP_PASTE(gather_column, SUFFIX)(is_pair, 0, row, shares, count, c, to);
   rest = row->channels - c;
   if (rest > 0)
-    DP_PASTE(gather_column, SUFFIX)(has_places, rows, size, stride, rest, row, covers, c, to);
+    DP_PASTE(gather_column, SUFFIX)(is_pair, rest, row, shares, count, c, to);
 }
 
-static void DP_PASTE(row_gather, SUFFIX)(const dp_pooling_row *row, const dp_pooling_cover *covers,
+static void DP_PASTE(row_gather, SUFFIX)(const dp_pooling_row *row, const void *const *shares,
                                          int64_t count, void *to) {
   const dp_pooling_row own = *row;
-  const dp_pooling_cover none = {0},
-                         two[2] = {count > 0 ? covers[0] : none, count > 1 ? covers[1] : none};
-  bool has_places = two[0].places, is_two = row->size == 2 && row->stride == 2;
-  bool is_three = row->size == 3 && row->stride == 2;
-  if (has_places && count == 1 && is_two)
-    DP_PASTE(gather_row, SUFFIX)(true, 1, 2, 2, &own, two, to);
-  else if (has_places && count == 1 && is_three)
-    DP_PASTE(gather_row, SUFFIX)(true, 1, 3, 2, &own, two, to);
-  else if (has_places && count == 2 && is_three)
-    DP_PASTE(gather_row, SUFFIX)(true, 2, 3, 2, &own, two, to);
-  else if (has_places)
-    DP_PASTE(gather_row, SUFFIX)(true, count, 0, 0, &own, covers, to);
-  else if (count == 1 && is_two)
-    DP_PASTE(gather_row, SUFFIX)(false, 1, 2, 2, &own, two, to);
+  const void *only = count == 1 ? shares[0] : NULL;
+  if (only && row->size == 2 && row->stride == 2)
+    DP_PASTE(gather_row, SUFFIX)(true, &own, &only, 1, to);
   else
-    DP_PASTE(gather_row, SUFFIX)(false, count, 0, 0, &own, covers, to);
+    DP_PASTE(gather_row, SUFFIX)(false, &own, shares, count, to);
 }
 #undef VECTOR
 #undef MEMORY

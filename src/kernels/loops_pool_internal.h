@@ -9,19 +9,12 @@
 #include "tensor/dtype.h"
 
 /* A row of windows over a flat image. What of the windows lies inside the image has `rows` rows,
- * `row_step` elements apart, the first of which is the windows' row `first_row`; the other fields
- * are of the dimension along the row, as in dp_window. */
+ * `row_step` elements apart; the other fields are of the dimension along the row, as in dp_window.
+ */
 typedef struct dp_pooling_row {
-  int64_t channels, rows, row_step, first_row;
+  int64_t channels, rows, row_step;
   int64_t in, out, size, stride, before;
 } dp_pooling_row;
-
-/* What a row of windows gives to one row of the pixels below it. */
-typedef struct dp_pooling_cover {
-  const void *shares; /* a pixel a window */
-  const void *places; /* which pixel of the window gets it; NULL when all do */
-  int64_t place;      /* of the windows' first pixel in this row of pixels */
-} dp_pooling_cover;
 
 typedef struct dp_pooling_fns {
   /* The least value of the type, everywhere. */
@@ -44,21 +37,18 @@ typedef struct dp_pooling_fns {
   void (*gather)(void *to, const int32_t *where, const void *from, int64_t channels,
                  int64_t stride);
   /* Rows of windows (float and double; elsewhere NULL), whose first row inside the image `from` is:
-   * their largest elements, averages, the numbers of the places of the first largest ones, and what
-   * `other` has there. A place's number is its row times `size` plus its column, outside counted.
-   */
+   * their largest elements, averages, and what `other` has where the first largest ones are. */
   void (*row_largest)(const dp_pooling_row *row, const void *from, void *to);
   void (*row_average)(const dp_pooling_row *row, const void *from, void *to);
-  void (*row_places)(const dp_pooling_row *row, const void *from, void *to);
   void (*row_picks)(const dp_pooling_row *row, const void *from, const void *other, void *to);
   /* And back: what an average's gradient gives to each pixel of its window; a row of pixels as the
    * sum of what `count` rows of windows give it. */
   void (*row_shares)(const dp_pooling_row *row, const void *gradient, void *to);
-  void (*row_gather)(const dp_pooling_row *row, const dp_pooling_cover *covers, int64_t count,
-                     void *to);
-  /* All rows of pixels below a row of windows that share none: where the largest elements were,
-   * the gradient, and 0 elsewhere. */
-  void (*row_scatter)(const dp_pooling_row *row, const void *from, const void *gradient, void *to);
+  void (*row_gather)(const dp_pooling_row *row, const void *const *shares, int64_t count, void *to);
+  /* Adds the gradients of a row of maxima to the rows of pixels below it, to[i] for row i; the last
+   * `fresh` of them hold nothing yet. */
+  void (*row_spread)(const dp_pooling_row *row, const void *from, const void *gradient,
+                     void *const *to, int64_t fresh);
 } dp_pooling_fns;
 
 typedef struct dp_pooling_loops {

@@ -8,8 +8,7 @@
 #include "kernels/pool_internal.h"
 #include "kernels/support_internal.h"
 
-#define BLOCK 128             /* channels of one task */
-#define MOST_PLACES (1 << 24) /* of a window, that a float can number */
+#define BLOCK 128 /* channels of one task */
 
 typedef struct gradient_work gradient_work;
 typedef void (*pixel_fn)(const gradient_work *work, int64_t image, int64_t index, int64_t channel,
@@ -139,16 +138,14 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
 }
 
 /* ---- Flat images ---- */
-/* Averages over windows larger than the image are spread otherwise (spread_box); the places of
- * others are numbers of a floating type. */
+/* Averages over windows larger than the image are spread otherwise (spread_box). */
 static bool is_flat(const gradient_work *work) {
   const dp_window *d = work->plan->dims;
-  if (d[0].in != 1 || !work->state->fns->row_gather)
+  if (d[0].in != 1 || d[1].out == 0 || !work->state->fns->row_gather)
     return false;
   if (work->run == spread_pixel)
     return d[1].size <= d[1].in && d[2].size <= d[2].in;
-  return (work->run == scatter_pixel || work->run == gather_pixel) &&
-         d[1].size * d[2].size < MOST_PLACES;
+  return work->run == scatter_pixel || work->run == gather_pixel;
 }
 
 /* Row y of the windows of an image, where their first row begins in the input. */
@@ -170,31 +167,14 @@ static void pick_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* What row y of the windows gives to each of its pixels: into `memory` goes what has to be found
- * out, which are places of maxima or shares of averages. */
-static dp_pooling_cover cover_of(const gradient_work *work, int64_t image, int64_t y,
-                                 char *memory) {
-  const dp_window *d = work->plan->dims;
-  dp_pooling_row row = dp_pooling_row_of(work->plan, y);
-  const char *gradient =
-      work->gradient + place(work, image, dp_pooling_pixels_out(work->plan), y * d[2].out, 0);
-  if (!work->in) {
-    work->state->fns->row_shares(&row, gradient, memory);
-    return (dp_pooling_cover){.shares = memory};
-  }
-  work->state->fns->row_places(&row, work->in + row_start(work, image, y), memory);
-  return (dp_pooling_cover){.shares = gradient, .places = memory};
-}
-
-/* Rows of input pixels: [batch, height]. The rows of windows over the current one are kept in a
- * ring, each found out once. */
+/* Rows of input pixels under averages: [batch, height]. What the rows of windows over the current
+ * one give to each of their pixels is kept in a ring. */
 static void gather_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
   const dp_window *d = work->plan->dims;
   int64_t ring = (d[1].size - 1) / d[1].stride + 1, bytes = place(work, 0, 0, d[2].out, 0);
   char *memory = dp_malloc((size_t)(ring * bytes));
-  dp_pooling_cover *kept = dp_malloc(2 * (size_t)ring * sizeof *kept), *covers = kept + ring;
-  dp_pooling_row row = dp_pooling_row_of(work->plan, 0);
+  const void **shares = dp_malloc((size_t)ring * sizeof *shares);
   int64_t known = 0; /* rows of windows of this image */
   for (int64_t i = begin; i < end; ++i) {
     int64_t y = i % d[1].in, image = i / d[1].in, count = 0;
@@ -203,35 +183,67 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
     first = y + d[1].before < d[1].size ? 0 : first;
     last = last < d[1].out ? last : d[1].out - 1;
     known = i == begin || y == 0 || known < first ? first : known;
-    for (; known <= last; ++known)
-      kept[known % ring] = cover_of(work, image, known, memory + known % ring * bytes);
-    for (int64_t window = first; window <= last; ++window) {
-      covers[count] = kept[window % ring];
-      covers[count++].place = (y + d[1].before - window * d[1].stride) * d[2].size;
+    dp_pooling_row row;
+    for (; known <= last; ++known) {
+      row = dp_pooling_row_of(work->plan, known);
+      int64_t at = place(work, image, dp_pooling_pixels_out(work->plan), known * d[2].out, 0);
+      work->state->fns->row_shares(&row, work->gradient + at, memory + known % ring * bytes);
     }
-    work->state->fns->row_gather(&row, covers, count, work->to + place(work, 0, 0, i * d[2].in, 0));
+    for (int64_t window = first; window <= last; ++window)
+      shares[count++] = memory + window % ring * bytes;
+    row = dp_pooling_row_of(work->plan, 0);
+    work->state->fns->row_gather(&row, shares, count, work->to + place(work, 0, 0, i * d[2].in, 0));
   }
-  dp_free(kept);
+  dp_free(shares);
   dp_free(memory);
 }
 
-/* Whether every coordinate lies in exactly one window. */
-static bool is_paved(const dp_window *window) {
-  return window->size == window->stride &&
-         window->out * window->stride - window->before >= window->in;
+/* Rows [begin, end) of the windows of an image, which write the rows of pixels from where theirs
+ * begin to where those of `end` do. What rows of windows before them give is found out again; rows
+ * of pixels that are others' are `spare`. */
+static void spread_image(const gradient_work *work, int64_t image, int64_t begin, int64_t end,
+                         char *spare, void **to) {
+  const dp_window *d = work->plan->dims;
+  int64_t own = begin > 0 ? dp_window_first(&d[1], begin) : 0, ready = own;
+  int64_t limit = end < d[1].out ? dp_window_first(&d[1], end) : d[1].in, y = begin;
+  int64_t bytes = place(work, 0, 0, d[2].in, 0);
+  char *pixels = work->to + place(work, image, dp_pooling_pixels_in(work->plan), 0, 0);
+  while (y > 0 && dp_window_last(&d[1], y - 1) > own)
+    --y;
+  for (; y < end; ++y) {
+    int64_t first = dp_window_first(&d[1], y), last = dp_window_last(&d[1], y);
+    for (; ready < first && ready < limit; ++ready)
+      memset(pixels + ready * bytes, 0, (size_t)bytes);
+    for (int64_t i = first; i < last; ++i)
+      to[i - first] = i >= own && i < limit ? pixels + i * bytes : spare;
+    int64_t fresh = last - (first > ready ? first : ready);
+    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
+    work->state->fns->row_spread(
+        &row, work->in + row_start(work, image, y),
+        work->gradient + place(work, image, dp_pooling_pixels_out(work->plan), y * d[2].out, 0), to,
+        fresh > 0 ? fresh : 0);
+    ready = last > ready ? last : ready;
+  }
+  for (; ready < limit; ++ready)
+    memset(pixels + ready * bytes, 0, (size_t)bytes);
 }
 
-/* Rows of output pixels, [batch, height], whose windows share no pixel. */
-static void scatter_rows(void *arg, int64_t begin, int64_t end) {
+/* Rows of windows: [batch, height]. */
+static void spread_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
-  const dp_window *d = work->plan->dims;
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % d[1].out, image = i / d[1].out, from = row_start(work, image, y);
-    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
-    work->state->fns->row_scatter(&row, work->in + from,
-                                  work->gradient + place(work, 0, 0, i * d[2].out, 0),
-                                  work->to + from);
+  const dp_window *height = &work->plan->dims[1];
+  size_t bytes = (size_t)place(work, 0, 0, work->plan->dims[2].in, 0);
+  char *spare = dp_malloc(bytes);
+  void **to = dp_malloc((size_t)height->size * sizeof *to);
+  memset(spare, 0, bytes);
+  while (begin < end) {
+    int64_t first = begin % height->out, last = first + end - begin;
+    last = last < height->out ? last : height->out;
+    spread_image(work, begin / height->out, first, last, spare, to);
+    begin += last - first;
   }
+  dp_free(to);
+  dp_free(spare);
 }
 
 static void run_flat(dp_op_context *context, const gradient_work *work) {
@@ -239,8 +251,8 @@ static void run_flat(dp_op_context *context, const gradient_work *work) {
   int64_t row = d[2].out * (work->plan->channels * d[1].size * d[2].size / 8 + 20);
   if (work->run == gather_pixel)
     dp_op_for(context, work->plan->batch * d[1].out, row, pick_rows, (void *)work);
-  else if (work->in && is_paved(&d[1]) && is_paved(&d[2]))
-    dp_op_for(context, work->plan->batch * d[1].out, row * 2, scatter_rows, (void *)work);
+  else if (work->in)
+    dp_op_for(context, work->plan->batch * d[1].out, row * 2, spread_rows, (void *)work);
   else
     dp_op_for(context, work->plan->batch * d[1].in, row * 2 / d[1].stride + 20, gather_rows,
               (void *)work);

@@ -52,7 +52,6 @@ static inline dp_pooling_row dp_pooling_row_of(const dp_pooling_plan *plan, int6
   return (dp_pooling_row){.channels = plan->channels,
                           .rows = dp_window_last(height, y) - first,
                           .row_step = width->in * plan->channels,
-                          .first_row = first - (y * height->stride - height->before),
                           .in = width->in,
                           .out = width->out,
                           .size = width->size,

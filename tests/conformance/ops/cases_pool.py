@@ -84,6 +84,8 @@ pool(np.float32, (3, 14, 14, 300), (2, 2), (2, 2), "SAME")
 pool(np.float32, (2, 28, 28, 32), (2, 2), (2, 2), "VALID")
 pool(np.float32, (2, 4, 4, 2), (5, 5), (1, 1), "SAME")
 pool(np.float32, (0, 4, 4, 2), (2, 2), (1, 1), "SAME")
+pool(np.float32, (2, 5, 1, 3), (2, 2), (2, 2), "SAME")
+pool(np.float32, (2, 5, 2, 3), (3, 3), (2, 2), "SAME")
 for explicit in [(1, 1, 1, 1), (0, 1, 1, 0)]:
     pool(np.float32, (2, 6, 7, 3), (3, 2), (2, 1), "EXPLICIT", explicit)
 for dtype in [np.float32, bfloat16]:
@@ -94,6 +96,12 @@ S = [1, 1, 1, 1]
 ties = np.ones((1, 4, 4, 2), np.float32)
 add("MaxPoolGrad", [ties, np.ones((1, 3, 3, 2), np.float32), values(np.float32, (1, 3, 3, 2))],
     {"ksize": [1, 2, 2, 1], "strides": S, "padding": "VALID"})
+for shape, window in [((2, 29, 32, 19), 3), ((3, 64, 61, 32), 3), ((2, 40, 31, 64), 2)]:
+    few = np.random.RandomState(3).randint(0, 4, shape).astype(np.float32)
+    for padding in ["SAME", "VALID"]:
+        y = largest(few, (window, window), (2, 2), padding, None)
+        add("MaxPoolGrad", [few, y, values(np.float32, y.shape)],
+            {"ksize": [1, window, window, 1], "strides": [1, 2, 2, 1], "padding": padding})
 add("MaxPool3DGrad", [np.ones((1, 3, 3, 3, 2), np.float32), np.ones((1, 2, 2, 2, 2), np.float32),
                       values(np.float32, (1, 2, 2, 2, 2))],
     {"ksize": [1, 2, 2, 2, 1], "strides": [1] * 5, "padding": "VALID"})
