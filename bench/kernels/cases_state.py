@@ -42,9 +42,9 @@ def temporary(n):
     value = given(F(n))
 
     def unit():
-        ref = R.TemporaryVariable(shape=[n], dtype=tf.float32)
+        ref = R.TemporaryVariable(shape=[n], dtype=tf.float32, var_name="temporary")
         assigned = R.Assign(ref=ref, value=value)
-        return R.DestroyTemporaryVariable(ref=assigned, var_name=ref.op.name)
+        return R.DestroyTemporaryVariable(ref=assigned, var_name="temporary")
     return unit
 
 

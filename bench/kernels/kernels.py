@@ -19,8 +19,9 @@ about, by rules that do not ask which side they help:
   and of all rounds together are what is known of the ratio.
 - A case is settled when all of that lies on one side of the bar, farther from it than the thirds
   are from each other, and after the first sitting by a good margin. What is not settled gets
-  further sittings: new sessions, so that a lucky place in memory does not decide, and more rounds,
-  which add to those before.
+  further sittings, when all cases have had theirs: a bad time of the machine is over by then. They
+  are new sessions, so that a lucky place in memory does not decide, and their rounds add to those
+  before.
 - What SITTINGS did not settle is reported as it is: "close" when the thirds do not agree on which
   side of the bar they are, else above or below.
 """
@@ -56,7 +57,7 @@ SLICE_SECONDS = 0.002  # of one side's turn
 LEAST_STEPS, MOST_STEPS = 2, 20
 CHAIN_SECONDS, MOST_COPIES = 8e-5, 2000
 SITTINGS = 4
-FIRST_MARGIN, LATER_MARGIN = 1.15, 1.03
+FIRST_MARGIN, LATER_MARGIN = 1.3, 1.03
 THIRDS = 3
 
 
@@ -190,42 +191,65 @@ def open_all(sides, graph, starts):
         raise errors[0]
 
 
-def sit(case, all_copies, chosen, rounds):
-    """One sitting of the chosen measurements; all_copies grows where those of a label are too few."""
-    copies = {label: all_copies[label] for label in dict.fromkeys(one.label for one in chosen)}
-    graph, starts, steps = table.graph_of(case, copies)
-    sides = [side for pair in {one.pair for one in chosen} for side in pair]
-    try:
-        open_all(sides, graph, starts)
+class Trial:
+    """A case with all its measurements."""
+
+    def __init__(self, case, pairs):
+        self.case, self.error = case, None
+        self.results = [Measurement(case, label, pair) for label in case.sizes for pair in pairs]
+        self.copies = {label: case.repeats_of(label) for label in case.sizes}
+
+    def open_results(self):
+        return [] if self.error else [one for one in self.results if not one.settled()]
+
+    def sit(self, rounds):
+        """One sitting of what is not settled; returns what is by then."""
+        chosen = self.open_results()
+        try:
+            while not self.rounds_of(chosen, rounds):
+                pass
+        except (RuntimeError, ValueError, TypeError) as error:
+            self.error = str(error).splitlines()[0]
+            self.results = []
         for one in chosen:
-            one.sit(steps[one.label])
-            one.round()
-        wanted = {label: max([count, *(one.copies_wanted() for one in chosen if one.label == label)])
-                  for label, count in copies.items()}
-        if wanted == copies:
-            for _ in range(rounds - 1):
+            one.sittings += 1
+        return [one for one in chosen if self.results and one.settled()]
+
+    def rounds_of(self, chosen, rounds):
+        """False, and more copies the next time, when the first round finds them too few."""
+        copies = {label: self.copies[label] for label in dict.fromkeys(one.label for one in chosen)}
+        graph, starts, steps = table.graph_of(self.case, copies)
+        sides = [side for pair in {one.pair for one in chosen} for side in pair]
+        try:
+            open_all(sides, graph, starts)
+            for number in range(rounds):
                 for one in chosen:
+                    if number == 0:
+                        one.sit(steps[one.label])
                     one.round()
-    finally:
-        for side in sides:
-            if side.process.poll() is None:
-                side.call("close")
-    if wanted != copies:
-        all_copies.update(wanted)
-        return sit(case, all_copies, chosen, rounds)
-    for one in chosen:
-        one.sittings += 1
-    return None
+                if number == 0:
+                    for one in chosen:
+                        self.copies[one.label] = max(self.copies[one.label], one.copies_wanted())
+                    if any(self.copies[label] != count for label, count in copies.items()):
+                        return False
+        finally:
+            for side in sides:
+                if side.process.poll() is None:
+                    side.call("close")
+        return True
 
 
-def measure(case, pairs, options):
-    results = [Measurement(case, label, pair) for label in case.sizes for pair in pairs]
-    copies = {label: case.repeats_of(label) for label in case.sizes}
+def measure(cases, pairs, options):
+    """Trials of the cases. What is settled is shown at once, the rest at the end."""
+    trials = [Trial(case, pairs) for case in cases]
     for _ in range(SITTINGS):
-        chosen = [one for one in results if not one.settled()]
-        if chosen:
-            sit(case, copies, chosen, options.rounds)
-    return results
+        for trial in trials:
+            if trial.open_results():
+                for one in trial.sit(options.rounds):
+                    print(one.line(), flush=True)
+    for one in [one for trial in trials for one in trial.open_results()]:
+        print(one.line(), flush=True)
+    return trials
 
 
 def summarize(results, errors):
@@ -290,17 +314,10 @@ def main():
              for threads in map(int, options.threads.split(","))]
     print(f"{'microseconds an op':42}{'':13}threads{'TensorFlow':>11}{'Downpour':>12}{'ratio':>9}"
           f"{'between':>19}")
-    results, errors = [], {}
     begin = time.perf_counter()
-    for case in chosen_cases(options):
-        try:
-            for one in measure(case, pairs, options):
-                results.append(one)
-                print(one.line(), flush=True)
-        except (RuntimeError, ValueError, TypeError) as error:
-            errors[case.op] = str(error).splitlines()[0]
-            print(f"{case.op:42}not measured: {errors[case.op]}", flush=True)
-    summarize(results, errors)
+    trials = measure(chosen_cases(options), pairs, options)
+    results = [one for trial in trials for one in trial.results]
+    summarize(results, {trial.case.op: trial.error for trial in trials if trial.error})
     print(f"{time.perf_counter() - begin:.0f} s")
     if options.json:
         rows = [dict(op=one.case.op, size=one.label, threads=one.threads, ratio=one.ratio(),
