@@ -1,6 +1,7 @@
 /* Joining tensors and taking them apart: Concat, Pack, Split, Unpack and their kin. Along the
  * outermost dimension a part is a view of the whole (no copy) when it is aligned as fresh memory
  * is, so that loops run over it at full speed. */
+#include <stdatomic.h>
 #include "kernels/families_internal.h"
 #include "kernels/move_internal.h"
 
@@ -335,7 +336,27 @@ static dp_status *split_sizes(dp_op_context *context, void *state) {
 
 /* ---- Unpack ---- */
 /* Along dimension 0 the parts share the input's memory, aligned or not: each is a row for further
- * work, and there may be thousands of them. */
+ * work, and there may be thousands of them. One addition counts all their references. */
+static void share_rows(dp_op_context *context, const dp_tensor *input) {
+  int32_t count = context->output_count, rank = input->shape.rank - 1;
+  if (count == 0)
+    return;
+  int64_t elements = dp_tensor_elements(input) / count;
+  size_t bytes = (size_t)elements * dp_dtype_size(input->dtype);
+  if (input->buffer)
+    atomic_fetch_add_explicit(&input->buffer->references.count, count, memory_order_relaxed);
+  for (int32_t i = 0; i < count; ++i) {
+    dp_tensor *part = &context->outputs[i].tensor;
+    part->dtype = input->dtype;
+    part->buffer = input->buffer;
+    part->data = (char *)input->data + (size_t)i * bytes;
+    part->shape.rank = rank;
+    part->shape.elements = elements;
+    for (int32_t axis = 0; axis < rank; ++axis)
+      part->shape.dims[axis] = input->shape.dims[axis + 1];
+  }
+}
+
 static dp_status *unpack_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   int64_t wanted = *(const int64_t *)state;
@@ -346,19 +367,14 @@ static dp_status *unpack_compute(dp_op_context *context, void *state) {
   if (input->shape.dims[axis] != count)
     return DP_INVALID("Input shape axis %d must equal %d, got shape %s", axis, count,
                       dp_shape_text(&input->shape));
+  if (axis == 0) {
+    share_rows(context, input);
+    return NULL;
+  }
   dp_shape shape = dp_shape_remove(&input->shape, axis);
   int64_t outer = dp_shape_product(&shape, 0, axis);
   int64_t inner = dp_shape_product(&shape, axis, shape.rank);
   size_t bytes = (size_t)inner * dp_dtype_size(input->dtype);
-  if (axis == 0) {
-    for (int32_t i = 0; i < count; ++i) {
-      dp_tensor *part = &context->outputs[i].tensor;
-      *part = dp_tensor_copy(input);
-      part->data = (char *)input->data + (size_t)i * bytes;
-      part->shape = shape;
-    }
-    return NULL;
-  }
   for (int32_t i = 0; i < count; ++i) {
     dp_tensor *output;
     DP_RETURN_IF_ERROR(dp_op_allocate(context, i, &shape, &output));
