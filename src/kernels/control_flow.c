@@ -7,11 +7,10 @@
 #include "kernels/families_internal.h"
 
 #include "base/memory.h"
+#include "runtime/value.h"
 
 static void move_value(dp_op_context *context, int32_t input, int32_t output) {
-  dp_value *from = &context->inputs[input];
-  context->outputs[output] = *from;
-  *from = (dp_value){0};
+  dp_value_move(&context->outputs[output], &context->inputs[input]);
 }
 
 static dp_status *do_nothing(dp_op_context *context, void *state) {
@@ -91,7 +90,7 @@ static dp_status *switch_many(dp_op_context *context, void *state) {
 
 static dp_status *merge(dp_op_context *context, void *state) {
   for (int32_t i = 0; i < context->input_count; ++i)
-    if (dp_tensor_is_set(&context->inputs[i].tensor) || context->inputs[i].reference) {
+    if (dp_value_is_set(&context->inputs[i])) {
       move_value(context, i, 0);
       return dp_op_output_int32(context, 1, i);
     }

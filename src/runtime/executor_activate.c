@@ -109,15 +109,14 @@ static bool deliver_to_merge(const delivery *delivery, const dp_edge *edge, cons
 }
 
 /* One input of a plain reader has come; returns whether that was the last. */
-static inline __attribute__((always_inline)) bool count_down(const delivery *delivery,
-                                                             const dp_edge *edge, bool is_live) {
-  dp_worker *worker = delivery->worker;
+static inline __attribute__((always_inline)) bool
+count_down(dp_worker *worker, dp_iteration *iteration, const dp_edge *edge, bool is_live) {
   const dp_run *run = worker->run;
-  uint64_t word = counter_add(run, &delivery->iteration->counters[edge->counter],
+  uint64_t word = counter_add(run, &iteration->counters[edge->counter],
                               is_live ? (uint64_t)-1 : DP_COUNTER_DEAD - 1);
   if ((uint32_t)word != 0)
     return false;
-  dp_executor_worker_add(worker, &run->executor->items[edge->item], delivery->iteration, word != 0);
+  dp_executor_worker_add(worker, &run->executor->items[edge->item], iteration, word != 0);
   return true;
 }
 
@@ -162,12 +161,24 @@ static inline __attribute__((always_inline)) int64_t activate(const delivery *de
       dp_value_move(&delivery->iteration->values[edge->slot], value);
     else if (has_value)
       dp_value_copy_fields(&delivery->iteration->values[edge->slot], value);
-    ready += count_down(delivery, edge, has_value && !delivery->is_dead);
+    ready +=
+        count_down(delivery->worker, delivery->iteration, edge, has_value && !delivery->is_dead);
   }
   for (; edge < end; ++edge)
-    ready += edge->is_merge ? tell_merge(delivery, edge)
-                            : count_down(delivery, edge, !delivery->is_dead);
+    ready += edge->is_merge
+                 ? tell_merge(delivery, edge)
+                 : count_down(delivery->worker, delivery->iteration, edge, !delivery->is_dead);
   return ready;
+}
+
+/* The same for a live node outside of loops that nobody reads from: no values to carry. */
+static void activate_controls(dp_worker *worker, const dp_item *item, dp_iteration *iteration) {
+  const dp_edge *edge = item->edges, *end = edge + item->control_edges;
+  for (; edge < end; ++edge)
+    if (__builtin_expect(edge->is_merge, 0))
+      tell_merge(&(delivery){worker, item, iteration, NULL, false, false}, edge);
+    else
+      count_down(worker, iteration, edge, true);
 }
 
 static void activate_counted(const delivery *delivery) {
@@ -468,17 +479,24 @@ static __attribute__((noinline)) void propagate_elsewhere(dp_worker *worker, con
                                         item->node->name));
 }
 
-void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iteration, bool is_dead,
-                      dp_value *outputs) {
-  if (item->kind != DP_ITEM_PLAIN) {
-    propagate_elsewhere(worker, item, iteration, is_dead, outputs);
-    return;
-  }
+static __attribute__((noinline)) void propagate_values(dp_worker *worker, const dp_item *item,
+                                                       dp_iteration *iteration, bool is_dead,
+                                                       dp_value *outputs) {
   const delivery delivery = {worker,  item,    iteration,
                              outputs, is_dead, !(item->flags & DP_ITEM_NOTHING)};
   int64_t ready = activate(&delivery);
   if (iteration->frame)
     adjust_outstanding(worker, iteration, ready);
+}
+
+void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iteration, bool is_dead,
+                      dp_value *outputs) {
+  if (item->kind != DP_ITEM_PLAIN)
+    propagate_elsewhere(worker, item, iteration, is_dead, outputs);
+  else if (item->data_edges || iteration->frame || is_dead)
+    propagate_values(worker, item, iteration, is_dead, outputs);
+  else
+    activate_controls(worker, item, iteration);
 }
 
 /* ---- The end of a run ---- */

@@ -219,15 +219,9 @@ static void compute(dp_worker *worker, const dp_ready *ready) {
   dp_run_finish_node(worker, item, ready->iteration, ready->is_dead, worker->outputs, status);
 }
 
-void dp_run_node(dp_worker *worker, const dp_ready *ready) {
+static __attribute__((noinline)) void run_body(dp_worker *worker, const dp_ready *ready) {
   dp_run *run = worker->run;
   dp_item *item = ready->item;
-  /* Nodes without a body need not know whether the run has been stopped: whatever they lead to
-   * asks. */
-  if ((item->flags & DP_ITEM_NOTHING) && !ready->is_dead && !run->step->stats) {
-    dp_run_propagate(worker, item, ready->iteration, false, item->state);
-    return;
-  }
   if (__builtin_expect(dp_run_is_stopped(run), 0))
     return;
   if (ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD)) {
@@ -246,4 +240,14 @@ void dp_run_node(dp_worker *worker, const dp_ready *ready) {
     dp_run_detach(worker, ready);
   else
     compute(worker, ready);
+}
+
+/* Nodes without a body need not know whether the run has been stopped: whatever they lead to
+ * asks. */
+void dp_run_node(dp_worker *worker, const dp_ready *ready) {
+  dp_item *item = ready->item;
+  if ((item->flags & DP_ITEM_NOTHING) && !ready->is_dead && !worker->run->step->stats)
+    dp_run_propagate(worker, item, ready->iteration, false, item->state);
+  else
+    run_body(worker, ready);
 }
