@@ -1,5 +1,5 @@
-/* Sums of many tensors (AddN, AccumulateNV2): the loop of two inputs runs over pieces that stay in
- * the cache. */
+/* Sums of many tensors (AddN, AccumulateNV2): three in one pass, and the sum with two more in each
+ * of the next, over pieces that stay in the cache. */
 #include "kernels/families_internal.h"
 
 #include "kernels/loops_binary_internal.h"
@@ -9,6 +9,7 @@
 /* ---- AddN ---- */
 typedef struct add_state {
   dp_binary_fn add; /* NULL for variants */
+  dp_add_three_fn add_three;
   dp_dtype dtype;
 } add_state;
 
@@ -17,6 +18,7 @@ static dp_status *add_create(const dp_kernel_setup *setup, void *memory) {
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
   dp_dtype type = dp_kernel_is_short_float(state->dtype) ? DP_FLOAT : state->dtype;
   state->add = dp_binary_table()->fn[DP_BINARY_add][type];
+  state->add_three = dp_binary_table()->add_three[type];
   return NULL;
 }
 
@@ -27,19 +29,30 @@ typedef struct add_work {
   char *to;
 } add_work;
 
-static void add_direct(void *arg, int64_t begin, int64_t end) {
-  const add_work *work = arg;
-  size_t size = dp_dtype_size(work->state->dtype);
-  for (int64_t i = begin; i < end; i += DP_KERNEL_BLOCK) {
-    int64_t count = end - i < DP_KERNEL_BLOCK ? end - i : DP_KERNEL_BLOCK;
-    dp_binary_span span = {count, 1, 1, 1, 0, 0};
-    char *to = work->to + i * size;
-    const char *sum = (const char *)work->inputs[0].tensor.data + i * size;
-    for (int32_t k = 1; k < work->input_count; ++k) {
-      work->state->add(sum, (const char *)work->inputs[k].tensor.data + i * size, to, &span);
-      sum = to;
+/* Elements [begin, end) of all inputs. */
+static void add_block(const add_work *work, int64_t begin, int64_t end) {
+  const add_state *state = work->state;
+  size_t size = dp_dtype_size(state->dtype);
+  int64_t count = end - begin;
+  char *to = work->to + begin * size;
+  const char *sum = (const char *)work->inputs[0].tensor.data + begin * size;
+  for (int32_t k = 1; k < work->input_count; k += 2, sum = to) {
+    const char *next = (const char *)work->inputs[k].tensor.data + begin * size;
+    if (k + 1 < work->input_count) {
+      state->add_three(sum, next, (const char *)work->inputs[k + 1].tensor.data + begin * size, to,
+                       count);
+    } else {
+      dp_binary_span span = {count, 1, 1, 1, 0, 0};
+      state->add(sum, next, to, &span);
     }
   }
+}
+
+static void add_direct(void *arg, int64_t begin, int64_t end) {
+  const add_work *work = arg;
+  int64_t block = work->input_count <= 3 ? end - begin : DP_KERNEL_BLOCK;
+  for (int64_t i = begin; i < end; i += block)
+    add_block(work, i, end - i < block ? end : i + block);
 }
 
 static void add_widened(void *arg, int64_t begin, int64_t end) {

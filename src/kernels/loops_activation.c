@@ -2,6 +2,7 @@
  * template, included once a type. */
 #include "kernels/loops_activation_internal.h"
 
+#include "kernels/loops_stream_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/vector_math_internal.h"
 

@@ -1,43 +1,45 @@
 /* Activations of one type. The includer defines T and SUFFIX; with IS_FLOAT also FAST(name), the
  * elementary functions, CALL(name), libm's, and SOFTPLUS_LIMIT, beyond which softplus is linear. */
-#define FORWARD(name, expression)                                                                  \
+#define FORWARD_BODY(name, loop, expression)                                                       \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count, double alpha) {    \
     const T *input = from;                                                                         \
     T *output = to;                                                                                \
     const T slope = (T)alpha;                                                                      \
     (void)slope;                                                                                   \
-    DP_INDEPENDENT                                                                                 \
-    for (int64_t i = 0; i < count; ++i) {                                                          \
+    loop for (int64_t i = 0; i < count; ++i) {                                                     \
       T x = input[i];                                                                              \
       output[i] = (T)(expression);                                                                 \
     }                                                                                              \
   }
-#define GRADIENT(name, expression)                                                                 \
+#define GRADIENT_BODY(name, loop, expression)                                                      \
   static void DP_PASTE(name##_grad, SUFFIX)(const void *gradient, const void *feature, void *to,   \
                                             int64_t count, double alpha) {                         \
     const T *gradients = gradient, *features = feature;                                            \
     T *output = to;                                                                                \
     const T slope = (T)alpha;                                                                      \
     (void)slope;                                                                                   \
-    DP_INDEPENDENT                                                                                 \
-    for (int64_t i = 0; i < count; ++i) {                                                          \
+    loop for (int64_t i = 0; i < count; ++i) {                                                     \
       T x = features[i], g = gradients[i];                                                         \
       output[i] = (T)(expression);                                                                 \
     }                                                                                              \
   }
+#define FORWARD(name, expression) FORWARD_BODY(name, DP_INDEPENDENT, expression)
+#define GRADIENT(name, expression) GRADIENT_BODY(name, DP_INDEPENDENT, expression)
+#define STREAM_FORWARD(name, expression) DP_STREAM FORWARD_BODY(name, DP_STREAM_LOOP, expression)
+#define STREAM_GRADIENT(name, expression) DP_STREAM GRADIENT_BODY(name, DP_STREAM_LOOP, expression)
 
 #ifdef IS_FLOAT
 #define AT_LEAST_ZERO(x) ((x) < 0 ? 0 : (x)) /* hands a NaN on */
 #else
 #define AT_LEAST_ZERO(x) ((x) > 0 ? (x) : 0)
 #endif
-FORWARD(relu, AT_LEAST_ZERO(x))
+STREAM_FORWARD(relu, AT_LEAST_ZERO(x))
 FORWARD(relu6, x > 6 ? 6 : AT_LEAST_ZERO(x))
 #undef AT_LEAST_ZERO
-FORWARD(leaky_relu, x > 0 ? x : x * slope)
-GRADIENT(relu, g *(T)(x > 0))
+STREAM_FORWARD(leaky_relu, x > 0 ? x : x * slope)
+STREAM_GRADIENT(relu, g *(T)(x > 0))
 GRADIENT(relu6, g *(T)(x > 0 && x < 6))
-GRADIENT(leaky_relu, x > 0 ? g : g * slope)
+STREAM_GRADIENT(leaky_relu, x > 0 ? g : g * slope)
 
 #ifdef IS_FLOAT
 #define SELU_SCALE ((T)1.0507009873554804934193349852946)
@@ -61,7 +63,11 @@ GRADIENT(softsign, g / ((1 + CALL(fabs)(x)) * (1 + CALL(fabs)(x))))
 #undef SELU_SCALE_ALPHA
 #endif
 
+#undef FORWARD_BODY
+#undef GRADIENT_BODY
 #undef FORWARD
 #undef GRADIENT
+#undef STREAM_FORWARD
+#undef STREAM_GRADIENT
 #undef T
 #undef SUFFIX

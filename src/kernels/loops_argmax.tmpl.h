@@ -7,6 +7,7 @@
 static inline int64_t NAME(short_row)(const T *x, int64_t n, int64_t stride) {
   int64_t at = 0;
   V best = WORST;
+#pragma GCC unroll 4 /* what counts the elements takes longer than comparing them */
   for (int64_t i = 0; i < n; ++i) {
     V value = VALUE(x[i * stride]);
     at = IS_BETTER(value, best) ? i : at;

@@ -1,8 +1,9 @@
 /* The shape of every loop with two inputs: three forms of the inner loop, so that a scalar operand
- * stays in a register. BINARY(name, result type, expression in x and y) makes a loop; FALLIBLE is
- * for expressions that may set `wrong`, of the integer type FLAG (one of T's size keeps the loop in
- * vectors). The includer defines T and SUFFIX. */
-#define BINARY_BODY(name, to_type, flag_type, expression)                                          \
+ * stays in a register. BINARY(name, result type, expression in x and y) makes a loop; STREAM is for
+ * expressions that take no time (loops_stream_internal.h), FALLIBLE for those that may set `wrong`,
+ * of the integer type FLAG (one of T's size keeps the loop in vectors). The includer defines T and
+ * SUFFIX. */
+#define BINARY_BODY(name, to_type, flag_type, loop, expression)                                    \
   static bool DP_PASTE(name, SUFFIX)(const void *a_data, const void *b_data, void *to_data,        \
                                      const dp_binary_span *span) {                                 \
     const T *a = a_data, *b = b_data;                                                              \
@@ -11,22 +12,19 @@
     int64_t inner = span->inner;                                                                   \
     for (int64_t row = 0; row < span->outer; ++row) {                                              \
       if (span->a_inner && span->b_inner) {                                                        \
-        DP_INDEPENDENT                                                                             \
-        for (int64_t i = 0; i < inner; ++i) {                                                      \
+        loop for (int64_t i = 0; i < inner; ++i) {                                                 \
           T x = a[i], y = b[i];                                                                    \
           to[i] = (to_type)(expression);                                                           \
         }                                                                                          \
       } else if (span->a_inner) {                                                                  \
         T y = *b;                                                                                  \
-        DP_INDEPENDENT                                                                             \
-        for (int64_t i = 0; i < inner; ++i) {                                                      \
+        loop for (int64_t i = 0; i < inner; ++i) {                                                 \
           T x = a[i];                                                                              \
           to[i] = (to_type)(expression);                                                           \
         }                                                                                          \
       } else {                                                                                     \
         T x = *a;                                                                                  \
-        DP_INDEPENDENT                                                                             \
-        for (int64_t i = 0; i < inner; ++i) {                                                      \
+        loop for (int64_t i = 0; i < inner; ++i) {                                                 \
           T y = b[i];                                                                              \
           to[i] = (to_type)(expression);                                                           \
         }                                                                                          \
@@ -37,5 +35,20 @@
     }                                                                                              \
     return wrong == 0;                                                                             \
   }
-#define BINARY(name, to_type, expression) BINARY_BODY(name, to_type, int, expression)
-#define FALLIBLE(name, to_type, expression) BINARY_BODY(name, to_type, FLAG, expression)
+#define BINARY(name, to_type, expression)                                                          \
+  BINARY_BODY(name, to_type, int, DP_INDEPENDENT, expression)
+#define FALLIBLE(name, to_type, expression)                                                        \
+  BINARY_BODY(name, to_type, FLAG, DP_INDEPENDENT, expression)
+#define STREAM(name, to_type, expression)                                                          \
+  DP_STREAM BINARY_BODY(name, to_type, int, DP_STREAM_LOOP, expression)
+
+/* The sum of three in one pass. */
+#define ADD_THREE                                                                                  \
+  DP_STREAM static void DP_PASTE(add_three, SUFFIX)(                                               \
+      const void *a_data, const void *b_data, const void *c_data, void *to_data, int64_t count) {  \
+    const T *a = a_data, *b = b_data, *c = c_data;                                                 \
+    T *to = to_data;                                                                               \
+    DP_STREAM_LOOP                                                                                 \
+    for (int64_t i = 0; i < count; ++i)                                                            \
+      to[i] = (T)((T)(a[i] + b[i]) + c[i]);                                                        \
+  }

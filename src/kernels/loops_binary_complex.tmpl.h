@@ -11,8 +11,9 @@ static inline T DP_PASTE(rsqrt_grad_of, SUFFIX)(T x, T y) {
   return y == 0 ? 0 : (T)-0.5 * MULTIPLY(MULTIPLY(y, c), MULTIPLY(c, c));
 }
 
-BINARY(add, T, x + y)
-BINARY(sub, T, x - y)
+STREAM(add, T, x + y)
+ADD_THREE
+STREAM(sub, T, x - y)
 BINARY(mul, T, MULTIPLY(x, y))
 BINARY(div, T, x / y)
 BINARY(mul_no_nan, T, y == 0 ? 0 : MULTIPLY(x, y))

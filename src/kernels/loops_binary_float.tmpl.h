@@ -6,9 +6,10 @@ static inline T DP_PASTE(floor_rest_of, SUFFIX)(T rest, T y) {
   return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
 }
 
-BINARY(add, T, x + y)
-BINARY(sub, T, x - y)
-BINARY(mul, T, x *y)
+STREAM(add, T, x + y)
+ADD_THREE
+STREAM(sub, T, x - y)
+STREAM(mul, T, x *y)
 BINARY(div, T, x / y)
 BINARY(mul_no_nan, T, y == 0 ? 0 : x * y)
 BINARY(div_no_nan, T, y == 0 ? 0 : x / y)
@@ -19,9 +20,9 @@ BINARY(xlogy, T, x == 0 ? 0 : x * FAST(log)(y))
 BINARY(xlog1py, T, x == 0 ? 0 : x * FAST(log1p)(y))
 BINARY(truncate_mod_any, T, CALL(fmod)(x, y))
 BINARY(floor_mod_any, T, DP_PASTE(floor_rest_of, SUFFIX)(CALL(fmod)(x, y), y))
-BINARY(maximum, T, x < y || y != y ? y : x)
-BINARY(minimum, T, y < x || y != y ? y : x)
-BINARY(squared_difference, T, (x - y) * (x - y))
+STREAM(maximum, T, x < y || y != y ? y : x)
+STREAM(minimum, T, y < x || y != y ? y : x)
+STREAM(squared_difference, T, (x - y) * (x - y))
 BINARY(atan2, T, FAST(atan2)(x, y))
 BINARY(next_after, T, CALL(nextafter)(x, y))
 BINARY(equal, uint8_t, x == y)
@@ -29,11 +30,11 @@ BINARY(not_equal, uint8_t, x != y)
 BINARY(less, uint8_t, x < y)
 BINARY(less_equal, uint8_t, x <= y)
 /* x is the op's output, y the gradient that comes in. */
-BINARY(reciprocal_grad, T, y == 0 ? 0 : -(x * x) * y)
+STREAM(reciprocal_grad, T, y == 0 ? 0 : -(x * x) * y)
 BINARY(sqrt_grad, T, y == 0 ? 0 : ((T)0.5 / x) * y)
-BINARY(rsqrt_grad, T, y == 0 ? 0 : ((T)-0.5 * (x * x)) * (x * y))
-BINARY(tanh_grad, T, y *(1 - x * x))
-BINARY(sigmoid_grad, T, y *(x *(1 - x)))
+STREAM(rsqrt_grad, T, y == 0 ? 0 : ((T)-0.5 * (x * x)) * (x * y))
+STREAM(tanh_grad, T, y *(1 - x * x))
+STREAM(sigmoid_grad, T, y *(x *(1 - x)))
 
 BINARY(pow_any, T, CALL(pow)(x, y))
 

@@ -79,23 +79,24 @@ DIVISION(floor_div, floor_quotient_of)
 DIVISION(truncate_mod, rest_of)
 DIVISION(floor_mod, floor_rest_of)
 FALLIBLE(pow, T, DP_PASTE(power_of, SUFFIX)(x, y, &wrong))
-BINARY(maximum, T, x < y ? y : x)
-BINARY(minimum, T, y < x ? y : x)
+STREAM(maximum, T, x < y ? y : x)
+STREAM(minimum, T, y < x ? y : x)
 BINARY(less, uint8_t, x < y)
 BINARY(less_equal, uint8_t, x <= y)
 BINARY(left_shift, T, (uint64_t)(U)x << DP_PASTE(shift_of, SUFFIX)(y))
 BINARY(right_shift, T, x >> DP_PASTE(shift_of, SUFFIX)(y))
 #ifndef IS_SIGNED
 /* These give signed numbers the same bits. */
-BINARY(add, T, x + y)
-BINARY(sub, T, x - y)
+STREAM(add, T, x + y)
+ADD_THREE
+STREAM(sub, T, x - y)
 BINARY(mul, T, (uint64_t)x *(uint64_t)y)
 BINARY(squared_difference, T, (uint64_t)(T)(x - y) * (uint64_t)(T)(x - y))
 BINARY(equal, uint8_t, x == y)
 BINARY(not_equal, uint8_t, x != y)
-BINARY(bitwise_and, T, x &y)
-BINARY(bitwise_or, T, x | y)
-BINARY(bitwise_xor, T, x ^ y)
+STREAM(bitwise_and, T, x &y)
+STREAM(bitwise_or, T, x | y)
+STREAM(bitwise_xor, T, x ^ y)
 #endif
 
 #undef DIVISION

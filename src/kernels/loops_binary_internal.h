@@ -68,8 +68,13 @@ typedef struct dp_binary_span {
 typedef bool (*dp_binary_fn)(const void *a, const void *b, void *result,
                              const dp_binary_span *span);
 
+/* (a + b) + c over `count` elements; the result may be the memory of an operand. */
+typedef void (*dp_add_three_fn)(const void *a, const void *b, const void *c, void *result,
+                                int64_t count);
+
 typedef struct dp_binary_loops {
   dp_binary_fn fn[DP_BINARY_COUNT][DP_DTYPE_END];
+  dp_add_three_fn add_three[DP_DTYPE_END];
 } dp_binary_loops;
 DP_ISA_TABLE(dp_binary_loops, dp_binary_table)
 

@@ -1,5 +1,6 @@
-/* ClipByValue over one real type. The includer defines T and SUFFIX, and HAS_NAN for floats; all
- * are undefined at the end. */
+/* ClipByValue over one real type. The includer defines T and SUFFIX, and HAS_NAN for floats, and
+ * may define VECTORS, which clips a part of the elements between two numbers; all are undefined at
+ * the end. */
 
 #ifdef HAS_NAN
 #define IS_NAN(x) ((x) != (x))
@@ -32,8 +33,13 @@ static void DP_PASTE(clip, SUFFIX)(const dp_clip_span *span) {
       to[i] = DP_PASTE(between, SUFFIX)(x[i], least, high[i]);
   } else {
     T least = *low, most = *high;
+    int64_t i = 0;
+#ifdef VECTORS
+    if (!IS_NAN(least) && !IS_NAN(most))
+      i = VECTORS(x, to, count, least, most);
+#endif
     DP_INDEPENDENT
-    for (int64_t i = 0; i < count; ++i)
+    for (; i < count; ++i)
       to[i] = DP_PASTE(between, SUFFIX)(x[i], least, most);
   }
 }
@@ -42,3 +48,4 @@ static void DP_PASTE(clip, SUFFIX)(const dp_clip_span *span) {
 #undef SUFFIX
 #undef HAS_NAN
 #undef IS_NAN
+#undef VECTORS

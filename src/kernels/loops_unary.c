@@ -6,6 +6,7 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
+#include "kernels/loops_stream_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/special_internal.h"
 #include "kernels/vector_math_internal.h"

@@ -1,26 +1,29 @@
 /* Loops with one input over a real floating type. The includer defines T, BITS (its signed integer
  * of the same size), SUFFIX, and the functions that differ between float and double: CALL(name) is
  * libm's, FAST(name) the vectorized one where there is one. */
-#define UNARY(name, to_type, expression)                                                           \
+#define UNARY_BODY(name, to_type, loop, expression)                                                \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count) {                  \
     const T *input = from;                                                                         \
     to_type *output = to;                                                                          \
-    DP_INDEPENDENT                                                                                 \
-    for (int64_t i = 0; i < count; ++i) {                                                          \
+    loop for (int64_t i = 0; i < count; ++i) {                                                     \
       T x = input[i];                                                                              \
       output[i] = expression;                                                                      \
     }                                                                                              \
   }
+#define UNARY(name, to_type, expression) UNARY_BODY(name, to_type, DP_INDEPENDENT, expression)
+#define STREAM(name, to_type, expression)                                                          \
+  DP_STREAM UNARY_BODY(name, to_type, DP_STREAM_LOOP, expression)
 
+/* Zeros and NaN stay what they are. */
 static inline T DP_PASTE(sign_of, SUFFIX)(T x) {
-  T magnitude = x == x && x != 0 ? 1 : x;
-  return x < 0 ? -1 : magnitude;
+  T positive = x > 0 ? 1 : x;
+  return x < 0 ? -1 : positive;
 }
 
-UNARY(abs, T, CALL(fabs)(x))
-UNARY(neg, T, -x)
-UNARY(sign, T, DP_PASTE(sign_of, SUFFIX)(x))
-UNARY(square, T, x *x)
+STREAM(abs, T, CALL(fabs)(x))
+STREAM(neg, T, -x)
+STREAM(sign, T, DP_PASTE(sign_of, SUFFIX)(x))
+STREAM(square, T, x *x)
 UNARY(sqrt, T, CALL(sqrt)(x))
 UNARY(exp, T, FAST(exp)(x))
 UNARY(expm1, T, FAST(expm1)(x))
@@ -38,12 +41,14 @@ UNARY(atanh, T, CALL(atanh)(x))
 UNARY(sigmoid, T, FAST(sigmoid)(x))
 UNARY(erf, T, FAST(erf)(x))
 UNARY(erfc, T, FAST(erfc)(x))
-UNARY(ceil, T, CALL(ceil)(x))
-UNARY(floor, T, CALL(floor)(x))
-UNARY(trunc, T, CALL(trunc)(x))
-UNARY(rint, T, CALL(rint)(x))
+STREAM(ceil, T, CALL(ceil)(x))
+STREAM(floor, T, CALL(floor)(x))
+STREAM(trunc, T, CALL(trunc)(x))
+STREAM(rint, T, CALL(rint)(x))
 UNARY(is_nan, uint8_t, x != x)
 UNARY(is_inf, uint8_t, CALL(fabs)(x) == (T)INFINITY)
 UNARY(is_finite, uint8_t, CALL(fabs)(x) < (T)INFINITY)
 
+#undef UNARY_BODY
 #undef UNARY
+#undef STREAM

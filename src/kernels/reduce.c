@@ -15,7 +15,7 @@
 #include "kernels/support_internal.h"
 
 #define MAX_GROUPS (DP_MAX_RANK + 1)
-#define PIECE 32768 /* elements that are one task's when little is kept */
+#define PIECE 131072 /* elements that are one task's when little is kept */
 
 typedef enum finish_kind { FINISH_NONE, FINISH_MEAN, FINISH_NORM } finish_kind;
 
