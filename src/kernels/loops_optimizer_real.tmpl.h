@@ -1,113 +1,120 @@
-/* Optimizers of reals only; included behind loops_optimizer.tmpl.h, whose macros it uses. The
- * includer also defines ABS, POW and EXP; everything is undefined at the end. */
-static inline T DP_PASTE(sign_of, SUFFIX)(T x) {
-  return (T)((x > 0) - (x < 0));
-}
-
-/* The variable after a step of size `rate` towards 0 by l1 and l2. */
-static inline T DP_PASTE(shrink, SUFFIX)(T moved, T rate, T l1, T l2) {
-  T magnitude = ABS(moved) - rate * l1;
-  magnitude = magnitude > 0 ? magnitude : 0;
-  T shrunk = l1 > 0 ? DP_PASTE(sign_of, SUFFIX)(moved) * magnitude : moved;
-  return shrunk / (1 + l2 * rate);
+/* Optimizers of reals only; included behind loops_optimizer.tmpl.h, with SIGN, ABS, POW and EXP
+ * besides.
+ */
+/* `value` nearer to 0 by `distance`, but not beyond. */
+static inline T DP_PASTE(nearer, SUFFIX)(T value, T distance) {
+  T magnitude = ABS(value) - distance;
+  return SIGN(value) * IF_GREATER(magnitude, OF(0), magnitude, OF(0));
 }
 
 /* Scalars: alpha, l1, l2. */
 static void DP_PASTE(proximal_gradient_descent, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0), l1 = SCALAR(1), l2 = SCALAR(2);
-  const T *v = OLD(0);
-  T *variable = NEW(0);
-  LOOP variable[i] = DP_PASTE(shrink, SUFFIX)(v[i] - gradient[i] * rate, rate, l1, l2);
+  const T rate = SCALAR(0), distance = OF(NUMBER(0) * NUMBER(1));
+  const T divisor = OF(1 + NUMBER(2) * NUMBER(0));
+  const bool has_l1 = NUMBER(1) > 0;
+  const E *v = OLD(0);
+  E *variable = NEW(0);
+  LOOP {
+    T moved = LOAD(v) - LOAD(gradient) * rate;
+    STORE(variable, (has_l1 ? DP_PASTE(nearer, SUFFIX)(moved, distance) : moved) / divisor);
+  }
 }
 
 static void DP_PASTE(proximal_adagrad, SUFFIX)(const dp_optimizer_call *call) {
-  const T base = SCALAR(0), l1 = SCALAR(1), l2 = SCALAR(2);
-  const T *v = OLD(0), *a = OLD(1);
-  T *variable = NEW(0), *sum = NEW(1);
+  const T base = SCALAR(0), l1 = SCALAR(1), l2 = SCALAR(2), one = OF(1);
+  const bool has_l1 = NUMBER(1) > 0;
+  const E *v = OLD(0), *a = OLD(1);
+  E *variable = NEW(0), *sum = NEW(1);
   LOOP {
-    T g = gradient[i], squares = a[i] + g * g, rate = base / SQRT(squares);
-    sum[i] = squares;
-    variable[i] = DP_PASTE(shrink, SUFFIX)(v[i] - g * rate, rate, l1, l2);
+    T g = LOAD(gradient), squares = LOAD(a) + g * g, rate = OVER_SQRT(base, squares);
+    T moved = LOAD(v) - g * rate;
+    STORE(sum, squares);
+    STORE(variable,
+          (has_l1 ? DP_PASTE(nearer, SUFFIX)(moved, rate * l1) : moved) / (one + l2 * rate));
   }
 }
 
 /* Scalars: lr, l1, l2, global_step. */
 static void DP_PASTE(adagrad_da, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0), l1 = SCALAR(1), l2 = SCALAR(2), step = (T)(float)SCALAR(3);
-  const T *a = OLD(1), *b = OLD(2);
-  T *variable = NEW(0), *sums = NEW(1), *squares = NEW(2);
+  const E step = (E)(float)NUMBER(3);
+  const T opposite = OF(-NUMBER(0)), distance = OF(step * NUMBER(1));
+  const T least = OF(NUMBER(2) * (step * NUMBER(0)));
+  const bool has_l1 = NUMBER(1) > 0;
+  const E *a = OLD(1), *b = OLD(2);
+  E *variable = NEW(0), *sums = NEW(1), *squares = NEW(2);
   LOOP {
-    T g = gradient[i], sum = a[i] + g, square = b[i] + g * g;
-    T magnitude = ABS(sum) - step * l1;
-    magnitude = magnitude > 0 ? magnitude : 0;
-    T direction = l1 > 0 ? DP_PASTE(sign_of, SUFFIX)(sum) * magnitude : sum;
-    sums[i] = sum;
-    squares[i] = square;
-    variable[i] = -rate * direction / (l2 * (step * rate) + SQRT(square));
+    T g = LOAD(gradient), sum = LOAD(a) + g, square = LOAD(b) + g * g;
+    T direction = has_l1 ? DP_PASTE(nearer, SUFFIX)(sum, distance) : sum;
+    STORE(sums, sum);
+    STORE(squares, square);
+    STORE(variable, opposite * direction / (least + SQRT(square)));
   }
 }
 
 /* Scalars: beta1_power, lr, beta1, beta2, epsilon. */
 static void DP_PASTE(adamax, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(1) / (1 - SCALAR(0)), rest1 = 1 - SCALAR(2), beta2 = SCALAR(3);
+  const T rate = OF(NUMBER(1) / (1 - NUMBER(0))), rest1 = OF(1 - NUMBER(2)), beta2 = SCALAR(3);
   const T epsilon = SCALAR(4);
-  const T *v = OLD(0), *a = OLD(1), *b = OLD(2);
-  T *variable = NEW(0), *mean = NEW(1), *largest = NEW(2);
+  const E *v = OLD(0), *a = OLD(1), *b = OLD(2);
+  E *variable = NEW(0), *mean = NEW(1), *largest = NEW(2);
   LOOP {
-    T g = gradient[i], m = a[i] + (g - a[i]) * rest1, decayed = beta2 * b[i], size = ABS(g);
-    T most = decayed > size ? decayed : size;
-    mean[i] = m;
-    largest[i] = most;
-    variable[i] = v[i] - rate * (m / (most + epsilon));
+    T g = LOAD(gradient), m = LOAD(a) + (g - LOAD(a)) * rest1;
+    T decayed = beta2 * LOAD(b), size = ABS(g), most = IF_GREATER(decayed, size, decayed, size);
+    STORE(mean, m);
+    STORE(largest, most);
+    STORE(variable, LOAD(v) - rate * (m / (most + epsilon)));
   }
 }
 
 /* Scalars as Adam's. */
 static void DP_PASTE(amsgrad, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(2) * SQRT(1 - SCALAR(1)) / (1 - SCALAR(0));
-  const T rest1 = 1 - SCALAR(3), rest2 = 1 - SCALAR(4), epsilon = SCALAR(5);
-  const T *v = OLD(0), *a = OLD(1), *b = OLD(2), *c = OLD(3);
-  T *variable = NEW(0), *mean = NEW(1), *squares = NEW(2), *largest = NEW(3);
+  const T rate = OF(NUMBER(2) * ELEMENT_SQRT(1 - NUMBER(1)) / (1 - NUMBER(0)));
+  const T rest1 = OF(1 - NUMBER(3)), rest2 = OF(1 - NUMBER(4)), epsilon = SCALAR(5);
+  const E *v = OLD(0), *a = OLD(1), *b = OLD(2), *c = OLD(3);
+  E *variable = NEW(0), *mean = NEW(1), *squares = NEW(2), *largest = NEW(3);
   LOOP {
-    T g = gradient[i], m = a[i] + (g - a[i]) * rest1, square = b[i] + (g * g - b[i]) * rest2;
-    T most = c[i] > square ? c[i] : square;
-    mean[i] = m;
-    squares[i] = square;
-    largest[i] = most;
-    variable[i] = v[i] - m * rate / (SQRT(most) + epsilon);
+    T g = LOAD(gradient), m = LOAD(a) + (g - LOAD(a)) * rest1;
+    T square = LOAD(b) + (g * g - LOAD(b)) * rest2;
+    T most = IF_GREATER(LOAD(c), square, LOAD(c), square);
+    STORE(mean, m);
+    STORE(squares, square);
+    STORE(largest, most);
+    STORE(variable, LOAD(v) - m * rate / (SQRT(most) + epsilon));
   }
 }
 
 /* The common case lr_power = -1/2 needs no powers. `scaled` is multiply_linear_by_lr. A dense
  * update gives 0 wherever l1 wins; a sparse one divides even there. */
 static inline T DP_PASTE(clip, SUFFIX)(T value, T limit) {
-  T low = value < limit ? value : limit;
-  return low > -limit ? low : -limit;
+  T low = IF_GREATER(limit, value, value, limit), least = OF(0) - limit;
+  return IF_GREATER(low, least, low, least);
 }
 
-static inline void DP_PASTE(ftrl_step, SUFFIX)(const dp_optimizer_call *call, T rate, T l1, T l2,
-                                               T shrinkage, T power) {
-  const bool scaled = call->option, is_sparse = call->is_sparse, is_root = power == (T)-0.5;
-  const T limit = scaled ? l1 * rate : l1, base = scaled ? 2 * l2 * rate : 2 * l2;
-  const T gain = scaled ? rate : 1, loss = scaled ? 1 : 1 / rate;
-  const T *v = OLD(0), *a = OLD(1), *b = OLD(2);
-  T *variable = NEW(0), *sum = NEW(1), *linear = NEW(2);
-/* Dense and sparse updates differ in the last step; each has a loop of its own, which compilers
- * vectorize. */
+static inline void DP_PASTE(ftrl_step, SUFFIX)(const dp_optimizer_call *call, E rate, E l1, E l2,
+                                               E shrinkage, E power) {
+  const bool scaled = call->option, is_sparse = call->is_sparse, is_root = power == (E)-0.5;
+  const T limit = OF(scaled ? l1 * rate : l1), base = OF(scaled ? 2 * l2 * rate : 2 * l2);
+  const T gain = OF(scaled ? rate : 1), loss = OF(scaled ? 1 : 1 / rate);
+  const T pull = OF(2 * shrinkage);
+  const E *v = OLD(0), *a = OLD(1), *b = OLD(2);
+  E *variable = NEW(0), *sum = NEW(1), *linear = NEW(2);
+/* Dense and sparse updates differ in the last step; each has a loop of its own, without a branch.
+ */
 #define FTRL(power_of, pull_of, value_of)                                                          \
   LOOP {                                                                                           \
-    T g = gradient[i], squares = a[i] + g * g, root = power_of(squares);                           \
-    T line = b[i] + ((g + 2 * shrinkage * v[i]) * gain - (root - power_of(a[i])) * loss * v[i]);   \
+    T g = LOAD(gradient), squares = LOAD(a) + g * g, root = power_of(squares);                     \
+    T change = (root - power_of(LOAD(a))) * loss * LOAD(v);                                        \
+    T line = LOAD(b) + ((g + pull * LOAD(v)) * gain - change);                                     \
     T value = (pull_of(line) - line) / (root * loss + base);                                       \
-    sum[i] = squares;                                                                              \
-    linear[i] = line;                                                                              \
-    variable[i] = value_of(line, value);                                                           \
+    STORE(sum, squares);                                                                           \
+    STORE(linear, line);                                                                           \
+    STORE(variable, value_of(line, value));                                                        \
   }
-#define SIGNED_LIMIT(line) (limit * DP_PASTE(sign_of, SUFFIX)(line))
-#define BEYOND_LIMIT(line, value) (ABS(line) > limit ? (value) : 0)
+#define SIGNED_LIMIT(line) (limit * SIGN(line))
+#define BEYOND_LIMIT(line, value) IF_GREATER(ABS(line), limit, value, OF(0))
 #define WITHIN_LIMIT(line) DP_PASTE(clip, SUFFIX)(line, limit)
 #define ANYWHERE(line, value) (value)
-#define POWER_OF(x) POW(x, -power)
+#define POWER_OF(x) POW(x, OF(-power))
   if (is_root && is_sparse) {
     FTRL(SQRT, WITHIN_LIMIT, ANYWHERE)
   } else if (is_root) {
@@ -127,41 +134,36 @@ static inline void DP_PASTE(ftrl_step, SUFFIX)(const dp_optimizer_call *call, T 
 
 /* Scalars: lr, l1, l2, lr_power; version 2 has l2_shrinkage behind them. */
 static void DP_PASTE(ftrl, SUFFIX)(const dp_optimizer_call *call) {
-  DP_PASTE(ftrl_step, SUFFIX)(call, SCALAR(0), SCALAR(1), SCALAR(2), 0, SCALAR(3));
+  DP_PASTE(ftrl_step, SUFFIX)(call, NUMBER(0), NUMBER(1), NUMBER(2), 0, NUMBER(3));
 }
 static void DP_PASTE(ftrl_v2, SUFFIX)(const dp_optimizer_call *call) {
-  DP_PASTE(ftrl_step, SUFFIX)(call, SCALAR(0), SCALAR(1), SCALAR(2), SCALAR(4), SCALAR(3));
+  DP_PASTE(ftrl_step, SUFFIX)(call, NUMBER(0), NUMBER(1), NUMBER(2), NUMBER(4), NUMBER(3));
 }
 
 /* Scalars: lr, alpha, sign_decay, beta. */
 static void DP_PASTE(add_sign, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0), alpha = SCALAR(1), decay = SCALAR(2), beta = SCALAR(3);
-  const T *v = OLD(0), *a = OLD(1);
-  T *variable = NEW(0), *mean = NEW(1);
+  const T rate = SCALAR(0), alpha = SCALAR(1), decay = SCALAR(2);
+  const T beta = SCALAR(3), rest = OF(1 - NUMBER(3));
+  const E *v = OLD(0), *a = OLD(1);
+  E *variable = NEW(0), *mean = NEW(1);
   LOOP {
-    T g = gradient[i], m = a[i] * beta + g * (1 - beta);
-    T agreement = DP_PASTE(sign_of, SUFFIX)(g) * DP_PASTE(sign_of, SUFFIX)(m);
-    mean[i] = m;
-    variable[i] = v[i] - rate * (alpha + decay * agreement) * g;
+    T g = LOAD(gradient), m = LOAD(a) * beta + g * rest;
+    T agreement = SIGN(g) * SIGN(m);
+    STORE(mean, m);
+    STORE(variable, LOAD(v) - rate * (alpha + decay * agreement) * g);
   }
 }
 
 /* Scalars: lr, logbase, sign_decay, beta. */
 static void DP_PASTE(power_sign, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0), decay = SCALAR(1) * SCALAR(2), beta = SCALAR(3);
-  const T *v = OLD(0), *a = OLD(1);
-  T *variable = NEW(0), *mean = NEW(1);
+  const T rate = SCALAR(0), decay = OF(NUMBER(1) * NUMBER(2));
+  const T beta = SCALAR(3), rest = OF(1 - NUMBER(3));
+  const E *v = OLD(0), *a = OLD(1);
+  E *variable = NEW(0), *mean = NEW(1);
   LOOP {
-    T g = gradient[i], m = a[i] * beta + g * (1 - beta);
-    T agreement = DP_PASTE(sign_of, SUFFIX)(g) * DP_PASTE(sign_of, SUFFIX)(m);
-    mean[i] = m;
-    variable[i] = v[i] - rate * EXP(decay * agreement) * g;
+    T g = LOAD(gradient), m = LOAD(a) * beta + g * rest;
+    T agreement = SIGN(g) * SIGN(m);
+    STORE(mean, m);
+    STORE(variable, LOAD(v) - rate * EXP(decay * agreement) * g);
   }
 }
-
-#undef T
-#undef SUFFIX
-#undef SQRT
-#undef ABS
-#undef POW
-#undef EXP
