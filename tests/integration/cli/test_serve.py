@@ -67,8 +67,8 @@ class ServeTest(unittest.TestCase):
             self.assertEqual(server.end(signal.SIGINT), 0)
 
     def test_the_same_port_again_at_once(self):
-        with Server("--port", "0") as server:
-            port = server.port
+        port = free_port()
+        with Server("--port", str(port)) as server:
             socket.create_connection(("127.0.0.1", port), timeout=10).close()
             self.assertEqual(server.end(), 0)
         with Server("--port", str(port)) as server:

@@ -1,9 +1,7 @@
 /* Trainings in one process: checkpoints and their files, restarts, hooks, queues, placement. */
-#include <arpa/inet.h>
 #include <downpour_train.h>
 #include <glob.h>
 #include <math.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "cluster/launch_internal.h"
 
 static char folder[64];
 
@@ -208,13 +207,9 @@ static void test_queue_runner(void **state) {
 
 /* ---- Placement ---- */
 static int free_port(void) {
-  int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t length = sizeof(address);
-  assert_int_equal(bind(descriptor, (struct sockaddr *)&address, length), 0);
-  assert_int_equal(getsockname(descriptor, (struct sockaddr *)&address, &length), 0);
-  close(descriptor);
-  return ntohs(address.sin_port);
+  int port = 0;
+  assert_true(dp_launch_hold_port(&port) >= 0); /* held until the program ends */
+  return port;
 }
 
 static dp_job *start_worker(void) {
