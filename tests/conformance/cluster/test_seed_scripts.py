@@ -133,7 +133,7 @@ def test_linear_regression(mix, cluster, script, tmp_path):
             target = one.target("worker", index)
         workers.append(script(genuine.regression, one.spec, index, target, LAST_STEP,
                               str(tmp_path), initialized))
-    total = sum(worker.expect("done", 120) for worker in workers)
+    total = sum(worker.expect("done", 600) for worker in workers)
     model = genuine.Regression(one.spec, 0)
     assert [variable.device for variable in (model.weight, model.bias, model.step)] == [
         "/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0"]

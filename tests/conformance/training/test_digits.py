@@ -39,7 +39,7 @@ class Training:
                             for i in range(0, len(images), 1000)])
 
 
-def learn(cluster, model, synchronous, last_step, batch, rate_at, seconds=120):
+def learn(cluster, model, synchronous, last_step, batch, rate_at, seconds=600):
     """The share of the test images that the chief's model knows at the end."""
     images, labels = mnist("train")
     ready = threading.Event()
@@ -79,5 +79,5 @@ def test_convolutions(fresh, synchronous):
     if synchronous != NEWEST:
         pytest.skip("the other version runs this")
     steps = 500 if synchronous else 1500
-    accuracy = learn(fresh, convolutional, synchronous, steps, 64, decaying(0.003, steps), 480)
+    accuracy = learn(fresh, convolutional, synchronous, steps, 64, decaying(0.003, steps), 1800)
     assert accuracy >= 0.985
