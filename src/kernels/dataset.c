@@ -65,6 +65,23 @@ int64_t dp_dataset_cardinality(dp_dataset *dataset) {
   return dataset->ops->cardinality ? dataset->ops->cardinality(dataset) : DP_CARDINALITY_UNKNOWN;
 }
 
+bool dp_dataset_same_dtypes(const dp_dataset *a, const dp_dataset *b) {
+  bool same = a->component_count == b->component_count;
+  for (int32_t i = 0; same && i < a->component_count; ++i)
+    same = a->dtypes[i] == b->dtypes[i];
+  return same;
+}
+
+dp_partial_shape dp_dataset_common_shape(const dp_partial_shape *a, const dp_partial_shape *b) {
+  if (a->rank < 0 || a->rank != b->rank)
+    return dp_partial_shape_unknown();
+  dp_partial_shape common = *a;
+  for (int i = 0; i < a->rank; ++i)
+    if (a->dims[i] != b->dims[i])
+      common.dims[i] = -1;
+  return common;
+}
+
 /* ---- Between ops ---- */
 static void variant_destroy(void *object) {
   dp_dataset_release(object);

@@ -1,7 +1,9 @@
-/* Datasets that gather elements: Batch, PaddedBatch, Window; and Unbatch, which scatters them. */
+/* Datasets that gather elements: Batch, PaddedBatch; and Unbatch, which scatters them. */
 #include <string.h>
 #include "kernels/dataset_internal.h"
 #include "kernels/families_internal.h"
+
+#define AUTOTUNE (-1)
 
 /* ---- Stacking ---- */
 dp_status *dp_elements_stack(dp_dataset *dataset, dp_tensor *const *elements, int64_t count,
@@ -29,17 +31,14 @@ dp_status *dp_elements_stack(dp_dataset *dataset, dp_tensor *const *elements, in
   return NULL;
 }
 
-/* Up to `size` elements of the input. */
-typedef DP_ARRAY(dp_tensor *) element_list;
-
-static void list_clear(element_list *list, int32_t components) {
+void dp_element_list_clear(dp_element_list *list, int32_t components) {
   for (size_t i = 0; i < list->count; ++i)
     dp_element_destroy(list->items[i], components);
   DP_ARRAY_FREE(list);
 }
 
-static dp_status *gather(dp_iterator *iterator, const dp_walk *walk, int64_t size,
-                         element_list *list, bool *ended_out) {
+dp_status *dp_iterator_gather(dp_iterator *iterator, const dp_walk *walk, int64_t size,
+                              dp_element_list *list, bool *ended_out) {
   int32_t components = iterator->dataset->input->component_count;
   *ended_out = false;
   while ((int64_t)list->count < size) {
@@ -80,8 +79,8 @@ static dp_status *batch_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   batch_dataset *dataset = (batch_dataset *)base->dataset;
   if (iterator->ended)
     return NULL;
-  element_list list = {0};
-  dp_status *status = gather(base, walk, dataset->size, &list, &iterator->ended);
+  dp_element_list list = {0};
+  dp_status *status = dp_iterator_gather(base, walk, dataset->size, &list, &iterator->ended);
   bool is_short = (int64_t)list.count < dataset->size;
   if (!status && list.count > 0 && !(is_short && dataset->drop_remainder)) {
     status = dataset->padded
@@ -89,7 +88,7 @@ static dp_status *batch_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
                  : dp_elements_stack(base->dataset, list.items, (int64_t)list.count, element);
     *more_out = true;
   }
-  list_clear(&list, base->dataset->component_count);
+  dp_element_list_clear(&list, base->dataset->component_count);
   return status;
 }
 
@@ -115,8 +114,7 @@ static void batch_destroy(dp_dataset *base) {
 
 static const dp_dataset_ops batch_ops = {"Batch", batch_iterate, batch_cardinality, batch_destroy};
 
-/* A dimension more in front of each component's shape. */
-static void add_dimension(dp_partial_shape *shape, int64_t size) {
+void dp_dataset_add_dimension(dp_partial_shape *shape, int64_t size) {
   if (shape->rank < 0 || shape->rank >= DP_MAX_RANK) {
     *shape = dp_partial_shape_unknown();
     return;
@@ -131,7 +129,7 @@ dp_dataset *dp_dataset_batch(dp_dataset *input, int64_t size, bool drop_remainde
   dataset->size = size;
   dataset->drop_remainder = drop_remainder;
   for (int32_t i = 0; i < input->component_count; ++i)
-    add_dimension(&dataset->base.shapes[i], drop_remainder ? size : -1);
+    dp_dataset_add_dimension(&dataset->base.shapes[i], drop_remainder ? size : -1);
   return &dataset->base;
 }
 
@@ -150,6 +148,20 @@ static dp_status *batch_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(batch_size_of(context, 1, &size));
   if (context->input_count > 2)
     DP_RETURN_IF_ERROR(dp_dataset_bool(context, 2, "drop_remainder", &drop));
+  return dp_dataset_output(context, 0, dp_dataset_batch(input, size, drop));
+}
+
+/* Batches are filled one at a time: what runs ahead of the reader is a prefetch's business. */
+static dp_status *parallel_batch_compute(dp_op_context *context, void *state) {
+  dp_dataset *input;
+  int64_t size, calls;
+  bool drop;
+  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
+  DP_RETURN_IF_ERROR(batch_size_of(context, 1, &size));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 2, "num_parallel_calls", &calls));
+  if (calls <= 0 && calls != AUTOTUNE)
+    return DP_INVALID("num_parallel_calls must be greater than zero.");
+  DP_RETURN_IF_ERROR(dp_dataset_bool(context, 3, "drop_remainder", &drop));
   return dp_dataset_output(context, 0, dp_dataset_batch(input, size, drop));
 }
 
@@ -243,7 +255,8 @@ static dp_status *read_padding(dp_op_context *context, batch_dataset *dataset, i
                         i, i, dp_dtype_name(value->dtype), dp_dtype_name(dataset->base.dtypes[i]));
     dataset->values[i] = dp_tensor_copy(value);
     dataset->base.shapes[i] = dataset->padded[i];
-    add_dimension(&dataset->base.shapes[i], dataset->drop_remainder ? dataset->size : -1);
+    dp_dataset_add_dimension(&dataset->base.shapes[i],
+                             dataset->drop_remainder ? dataset->size : -1);
   }
   return NULL;
 }
@@ -274,167 +287,6 @@ static dp_status *padded_compute(dp_op_context *context, void *state) {
   if (status) {
     dp_dataset_release(&dataset->base);
     return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
-}
-
-/* ---- Window: each element is a dataset a component ---- */
-typedef struct window_dataset {
-  dp_dataset base;
-  int64_t size, shift, stride;
-  bool drop_remainder;
-} window_dataset;
-
-typedef struct window_iterator {
-  dp_iterator base;
-  element_list buffer; /* elements that later windows need too */
-  bool ended;
-} window_iterator;
-
-/* The datasets inside a window: elements in memory, one component of each. */
-typedef struct memory_dataset {
-  dp_dataset base;
-  dp_tensor *elements;
-  int64_t count;
-} memory_dataset;
-
-typedef struct memory_iterator {
-  dp_iterator base;
-  int64_t next;
-} memory_iterator;
-
-static dp_status *memory_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
-                              bool *more_out) {
-  memory_iterator *iterator = (memory_iterator *)base;
-  memory_dataset *dataset = (memory_dataset *)base->dataset;
-  if (iterator->next >= dataset->count)
-    return NULL;
-  element[0] = dp_tensor_copy(&dataset->elements[iterator->next++]);
-  *more_out = true;
-  return NULL;
-}
-
-static const dp_iterator_ops memory_iterator_ops = {memory_next, NULL};
-
-static dp_iterator *memory_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&memory_iterator_ops, sizeof(memory_iterator));
-}
-
-static int64_t memory_cardinality(dp_dataset *dataset) {
-  return ((memory_dataset *)dataset)->count;
-}
-
-static void memory_destroy(dp_dataset *base) {
-  memory_dataset *dataset = (memory_dataset *)base;
-  dp_element_destroy(dataset->elements, (int32_t)dataset->count);
-}
-
-static const dp_dataset_ops memory_ops = {"Window", memory_iterate, memory_cardinality,
-                                          memory_destroy};
-
-/* Component `index` of the chosen elements. */
-static dp_status *window_component(dp_dataset *input, const element_list *buffer, int64_t count,
-                                   int64_t stride, int32_t index, dp_tensor *tensor_out) {
-  memory_dataset *dataset = dp_dataset_create(&memory_ops, sizeof(memory_dataset), NULL);
-  dp_dataset_set_components(&dataset->base, 1, &input->dtypes[index], &input->shapes[index]);
-  dataset->elements = dp_element_create((int32_t)count);
-  for (int64_t i = 0; i < count; ++i)
-    dataset->elements[dataset->count++] = dp_tensor_copy(&buffer->items[i * stride][index]);
-  return dp_dataset_to_tensor(&dataset->base, tensor_out);
-}
-
-/* Throws away what no later window needs, and passes over what lies between two windows. */
-static dp_status *window_advance(dp_iterator *base, const dp_walk *walk) {
-  window_iterator *iterator = (window_iterator *)base;
-  window_dataset *dataset = (window_dataset *)base->dataset;
-  int32_t components = base->dataset->input->component_count;
-  int64_t dropped = 0;
-  while (dropped < dataset->shift && (size_t)dropped < iterator->buffer.count)
-    dp_element_destroy(iterator->buffer.items[dropped++], components);
-  iterator->buffer.count -= (size_t)dropped;
-  if (iterator->buffer.count > 0)
-    memmove(iterator->buffer.items, iterator->buffer.items + dropped,
-            iterator->buffer.count * sizeof(dp_tensor *));
-  dp_tensor *element = dp_element_create(components);
-  dp_status *status = NULL;
-  for (; dropped < dataset->shift && !iterator->ended && !status; ++dropped) {
-    bool more;
-    status = dp_iterator_next_input(base, walk, element, &more);
-    iterator->ended = !status && !more;
-    dp_element_clear(element, components);
-  }
-  dp_free(element);
-  return status;
-}
-
-static dp_status *window_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
-                              bool *more_out) {
-  window_iterator *iterator = (window_iterator *)base;
-  window_dataset *dataset = (window_dataset *)base->dataset;
-  dp_dataset *input = base->dataset->input;
-  int64_t span = (dataset->size - 1) * dataset->stride + 1;
-  if (!iterator->ended)
-    DP_RETURN_IF_ERROR(gather(base, walk, span, &iterator->buffer, &iterator->ended));
-  int64_t there = (int64_t)iterator->buffer.count;
-  if (there == 0 || (there < span && dataset->drop_remainder))
-    return NULL;
-  int64_t count = there < span ? (there - 1) / dataset->stride + 1 : dataset->size;
-  for (int32_t i = 0; i < input->component_count; ++i)
-    DP_RETURN_IF_ERROR(
-        window_component(input, &iterator->buffer, count, dataset->stride, i, &element[i]));
-  *more_out = true;
-  return window_advance(base, walk);
-}
-
-static void window_iterator_destroy(dp_iterator *base) {
-  list_clear(&((window_iterator *)base)->buffer, base->dataset->input->component_count);
-}
-
-static const dp_iterator_ops window_iterator_ops = {window_next, window_iterator_destroy};
-
-static dp_iterator *window_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&window_iterator_ops, sizeof(window_iterator));
-}
-
-static int64_t window_cardinality(dp_dataset *base) {
-  window_dataset *dataset = (window_dataset *)base;
-  int64_t input = dp_dataset_cardinality(base->input);
-  if (input < 0)
-    return input;
-  if (dataset->drop_remainder) {
-    int64_t rest = input - ((dataset->size - 1) * dataset->stride + 1);
-    return rest < 0 ? 0 : rest / dataset->shift + 1;
-  }
-  return input / dataset->shift + (input % dataset->shift != 0);
-}
-
-static const dp_dataset_ops window_ops = {"Window", window_iterate, window_cardinality, NULL};
-
-static dp_status *window_compute(dp_op_context *context, void *state) {
-  dp_dataset *input;
-  int64_t size, shift, stride;
-  bool drop;
-  DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
-  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "size", &size));
-  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 2, "shift", &shift));
-  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 3, "stride", &stride));
-  DP_RETURN_IF_ERROR(dp_dataset_bool(context, 4, "drop_remainder", &drop));
-  if (size <= 0)
-    return DP_INVALID("Window size must be greater than zero.");
-  if (shift <= 0)
-    return DP_INVALID("Window shift must be greater than zero.");
-  if (stride <= 0)
-    return DP_INVALID("Window stride must be greater than zero.");
-  if (size - 1 > (INT64_MAX - 1) / stride)
-    return DP_INVALID("Window size times stride must be less than 2^63.");
-  window_dataset *dataset = dp_dataset_create(&window_ops, sizeof(window_dataset), input);
-  dataset->size = size;
-  dataset->shift = shift;
-  dataset->stride = stride;
-  dataset->drop_remainder = drop;
-  for (int32_t i = 0; i < input->component_count; ++i) {
-    dataset->base.dtypes[i] = DP_VARIANT;
-    dataset->base.shapes[i] = (dp_partial_shape){.rank = 0};
   }
   return dp_dataset_output(context, 0, &dataset->base);
 }
@@ -519,9 +371,9 @@ static dp_status *unbatch_compute(dp_op_context *context, void *state) {
 static const dp_kernel rows[] = {
     {.op = "BatchDataset", .flags = DP_KERNEL_CHEAP, .compute = batch_compute},
     {.op = "BatchDatasetV2", .flags = DP_KERNEL_CHEAP, .compute = batch_compute},
+    {.op = "ParallelBatchDataset", .flags = DP_KERNEL_CHEAP, .compute = parallel_batch_compute},
     {.op = "PaddedBatchDataset", .flags = DP_KERNEL_CHEAP, .compute = padded_compute},
     {.op = "PaddedBatchDatasetV2", .flags = DP_KERNEL_CHEAP, .compute = padded_compute},
-    {.op = "WindowDataset", .flags = DP_KERNEL_CHEAP, .compute = window_compute},
     {.op = "UnbatchDataset", .flags = DP_KERNEL_CHEAP, .compute = unbatch_compute},
     {.op = "ExperimentalUnbatchDataset", .flags = DP_KERNEL_CHEAP, .compute = unbatch_compute},
 };

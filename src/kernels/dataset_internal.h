@@ -74,6 +74,9 @@ void dp_dataset_set_components(dp_dataset *dataset, int32_t count, const dp_dtyp
 /* From the node's lists output_types and output_shapes. */
 DP_MUST_USE dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node);
 int64_t dp_dataset_cardinality(dp_dataset *dataset);
+bool dp_dataset_same_dtypes(const dp_dataset *a, const dp_dataset *b);
+/* What both shapes have in common. */
+dp_partial_shape dp_dataset_common_shape(const dp_partial_shape *a, const dp_partial_shape *b);
 
 /* ---- Between ops ---- */
 /* The dataset in input `slot`, borrowed. */
@@ -115,6 +118,12 @@ dp_tensor *dp_element_create(int32_t count); /* unset tensors */
 void dp_element_clear(dp_tensor *element, int32_t count);
 void dp_element_destroy(dp_tensor *element, int32_t count); /* clears and frees; accepts NULL */
 
+typedef DP_ARRAY(dp_tensor *) dp_element_list;
+void dp_element_list_clear(dp_element_list *list, int32_t components);
+/* Takes elements of the iterator's input until the list has `size`, or the input ends. */
+DP_MUST_USE dp_status *dp_iterator_gather(dp_iterator *iterator, const dp_walk *walk, int64_t size,
+                                          dp_element_list *list, bool *ended_out);
+
 /* ---- Threads ---- */
 /* Runs fn(arg) on a thread of its own, soon. */
 void dp_dataset_run(dp_task_fn fn, void *arg);
@@ -154,6 +163,13 @@ dp_iterator *dp_iterator_prefetch(dp_iterator *iterator, int64_t buffer);
 /* Stacks `count` elements to one with a dimension more in each component. */
 DP_MUST_USE dp_status *dp_elements_stack(dp_dataset *dataset, dp_tensor *const *elements,
                                          int64_t count, dp_tensor *element_out);
+/* A dimension more in front. */
+void dp_dataset_add_dimension(dp_partial_shape *shape, int64_t size);
+/* A dataset of `count` elements in memory: `tensors` has count * components of them, which it
+ * takes. */
+dp_dataset *dp_dataset_of_elements(int32_t components, const dp_dtype *dtypes,
+                                   const dp_partial_shape *shapes, dp_tensor *tensors,
+                                   int64_t count);
 /* Batches of `input`; consumes nothing. */
 dp_dataset *dp_dataset_batch(dp_dataset *input, int64_t size, bool drop_remainder);
 

@@ -6,6 +6,8 @@
 #include "kernels/families_internal.h"
 #include "kernels/function_internal.h"
 
+#define AUTOTUNE (-1)
+
 typedef struct map_dataset {
   dp_dataset base;
   dp_captured function;
@@ -345,6 +347,17 @@ static dp_status *filter_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
+/* The order is kept, so running ahead would gain nothing that a prefetch behind it does not. */
+static dp_status *parallel_filter_compute(dp_op_context *context, void *state) {
+  int32_t slot, end;
+  int64_t calls;
+  DP_RETURN_IF_ERROR(dp_node_input_range(context->node, "num_parallel_calls", &slot, &end));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, "num_parallel_calls", &calls));
+  if (calls <= 0 && calls != AUTOTUNE)
+    return DP_INVALID("num_parallel_calls must be greater than zero.");
+  return filter_compute(context, state);
+}
+
 static dp_status *while_compute(dp_op_context *context, void *state) {
   map_dataset *dataset;
   DP_RETURN_IF_ERROR(make_mapped(context, &while_ops, "predicate", &dataset));
@@ -372,8 +385,6 @@ static dp_status *flat_map_compute(dp_op_context *context, void *state) {
 }
 
 #define MAX_CYCLE (1 << 20)
-#define AUTOTUNE (-1)
-
 /* How far walks run ahead, which newer kinds leave to us with AUTOTUNE. */
 static dp_status *check_buffers(dp_op_context *context, bool may_autotune) {
   static const struct {
@@ -445,6 +456,7 @@ static const dp_kernel rows[] = {
     ROW("MapDataset", map_compute),
     ROW("ExperimentalMapDataset", map_compute),
     ROW("FilterDataset", filter_compute),
+    ROW("ParallelFilterDataset", parallel_filter_compute),
     ROW("TakeWhileDataset", while_compute),
     ROW("ExperimentalTakeWhileDataset", while_compute),
     ROW("ScanDataset", scan_compute),

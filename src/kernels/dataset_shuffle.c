@@ -1,4 +1,6 @@
-/* Shuffling: a buffer of elements from which one is drawn at random, in the very order in which
+/* Random order and random numbers.
+ *
+ * Shuffling: a buffer of elements from which one is drawn at random, in the very order in which
  * TensorFlow draws for the same seeds. Elements of several epochs may be in the buffer; those of
  * the older epoch go first. Where each iteration is to differ, a generator of seeds gives each
  * iterator its own; it belongs to the dataset, or is a resource that several datasets share. */
@@ -315,6 +317,74 @@ static dp_status *repeat_v2_compute(dp_op_context *context, void *state) {
   return make_shuffled(context, count, generator);
 }
 
+/* ---- Random: 32-bit numbers without end ---- */
+typedef struct random_dataset {
+  dp_dataset base;
+  seed_generator *generator; /* retained */
+} random_dataset;
+
+typedef struct random_iterator {
+  dp_iterator base;
+  source source;
+} random_iterator;
+
+static dp_status *random_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+                              bool *more_out) {
+  dp_shape shape = dp_shape_scalar();
+  DP_RETURN_IF_ERROR(dp_tensor_create(DP_INT64, &shape, &element[0]));
+  *(int64_t *)element[0].data = source_next(&((random_iterator *)base)->source);
+  *more_out = true;
+  return NULL;
+}
+
+static const dp_iterator_ops random_iterator_ops = {random_next, NULL};
+
+static dp_iterator *random_iterate(dp_dataset *base) {
+  random_iterator *iterator = dp_iterator_create(&random_iterator_ops, sizeof(random_iterator));
+  uint64_t seed, seed2;
+  generator_next(((random_dataset *)base)->generator, &seed, &seed2);
+  source_init(&iterator->source, seed, seed2);
+  return &iterator->base;
+}
+
+static int64_t random_cardinality(dp_dataset *base) {
+  return DP_CARDINALITY_INFINITE;
+}
+
+static void random_destroy(dp_dataset *base) {
+  dp_resource_release(((random_dataset *)base)->generator);
+}
+
+static const dp_dataset_ops random_ops = {"Random", random_iterate, random_cardinality,
+                                          random_destroy};
+
+/* With the generator behind the handle in V2, unless that has none. */
+static dp_status *random_generator(dp_op_context *context, seed_generator **generator_out) {
+  int64_t seed, seed2;
+  bool rerandomizes = false;
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 0, "seed", &seed));
+  DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "seed2", &seed2));
+  if (context->input_count > 2) {
+    dp_status *status = dp_op_resource(context, 2, &generator_ops, (dp_resource **)generator_out);
+    if (dp_status_code(status) != DP_NOT_FOUND)
+      return status;
+    dp_status_release(status);
+    DP_RETURN_IF_ERROR(
+        dp_node_get_bool(context->node, "rerandomize_each_iteration", &rerandomizes));
+  }
+  *generator_out = generator_create(seed, seed2, !rerandomizes);
+  return NULL;
+}
+
+static dp_status *random_compute(dp_op_context *context, void *state) {
+  seed_generator *generator;
+  DP_RETURN_IF_ERROR(random_generator(context, &generator));
+  random_dataset *dataset = dp_dataset_create(&random_ops, sizeof(random_dataset), NULL);
+  dp_dataset_set_components(&dataset->base, 1, &(dp_dtype){DP_INT64}, &(dp_partial_shape){0});
+  dataset->generator = generator;
+  return dp_dataset_output(context, 0, &dataset->base);
+}
+
 /* ---- Handles that own their object ---- */
 static void release_object(void *object) {
   dp_resource_release(object);
@@ -368,6 +438,9 @@ static const dp_kernel rows[] = {
     ROW("ShuffleDatasetV3", shuffle_v3_compute),
     ROW("ShuffleAndRepeatDataset", repeat_compute),
     ROW("ShuffleAndRepeatDatasetV2", repeat_v2_compute),
+    ROW("RandomDataset", random_compute),
+    ROW("RandomDatasetV2", random_compute),
+    ROW("ExperimentalRandomDataset", random_compute),
     ROW("AnonymousRandomSeedGenerator", generator_compute),
     ROW("AnonymousSeedGenerator", generator_compute),
     ROW("DummySeedGenerator", dummy_compute),

@@ -200,30 +200,16 @@ static void concatenate_destroy(dp_dataset *dataset) {
 static const dp_dataset_ops concatenate_ops = {"Concatenate", concatenate_iterate,
                                                concatenate_cardinality, concatenate_destroy};
 
-/* What both shapes have in common. */
-static dp_partial_shape common_shape(const dp_partial_shape *a, const dp_partial_shape *b) {
-  if (a->rank < 0 || a->rank != b->rank)
-    return dp_partial_shape_unknown();
-  dp_partial_shape common = *a;
-  for (int i = 0; i < a->rank; ++i)
-    if (a->dims[i] != b->dims[i])
-      common.dims[i] = -1;
-  return common;
-}
-
 static dp_status *concatenate_compute(dp_op_context *context, void *state) {
   dp_dataset *first, *second;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &first));
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 1, &second));
-  bool fits = first->component_count == second->component_count;
-  for (int32_t i = 0; fits && i < first->component_count; ++i)
-    fits = first->dtypes[i] == second->dtypes[i];
-  if (!fits)
+  if (!dp_dataset_same_dtypes(first, second))
     return DP_INVALID("input dataset and dataset to concatenate have different output_types");
   pair_dataset *dataset = dp_dataset_create(&concatenate_ops, sizeof(pair_dataset), first);
   dataset->second = dp_dataset_retain(second);
   for (int32_t i = 0; i < first->component_count; ++i)
-    dataset->base.shapes[i] = common_shape(&first->shapes[i], &second->shapes[i]);
+    dataset->base.shapes[i] = dp_dataset_common_shape(&first->shapes[i], &second->shapes[i]);
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
@@ -387,6 +373,13 @@ static dp_status *tagged_compute(dp_op_context *context, void *state) {
   return pass_compute(context, state);
 }
 
+/* With the name of a change of the graph that TensorFlow's optimizer may know. */
+static dp_status *rewrite_compute(dp_op_context *context, void *state) {
+  if (dp_op_input(context, 1)->shape.rank != 0)
+    return DP_INVALID("rewrite_name must be a scalar");
+  return pass_compute(context, state);
+}
+
 #define TAGGED(name)                                                                               \
   { .op = name, .flags = DP_KERNEL_CHEAP, .compute = tagged_compute }
 #define THREADS(name)                                                                              \
@@ -415,6 +408,7 @@ static const dp_kernel rows[] = {
     TAGGED("ExperimentalBytesProducedStatsDataset"),
     PASS("SetStatsAggregatorDataset"),
     PASS("ExperimentalSetStatsAggregatorDataset"),
+    {.op = "RewriteDataset", .flags = DP_KERNEL_CHEAP, .compute = rewrite_compute},
     THREADS("MaxIntraOpParallelismDataset"),
     THREADS("ExperimentalMaxIntraOpParallelismDataset"),
     THREADS("PrivateThreadPoolDataset"),
