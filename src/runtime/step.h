@@ -32,8 +32,8 @@ struct dp_step {
   dp_pool *pool;                   /* where dear kernels run */
   dp_call_frame *frame;            /* NULL outside functions */
   dp_function_runtime *functions;  /* NULL when the graph has none */
-  dp_session_state *session_state; /* persistent tensors (GetSessionHandle); NULL inside workers */
-  dp_tensor_store *tensor_store;   /* of those, what this step made */
+  dp_session_state *session_state; /* what the session keeps between steps; NULL in datasets */
+  dp_tensor_store *tensor_store;   /* what this step adds to that */
   dp_step_stats *stats;            /* NULL unless the run wants them */
   const char *container;           /* name of the container for what dies with the step */
   void *collective;                /* the collective room's executor, or NULL */

@@ -19,6 +19,7 @@ struct graph_run {
   dp_cancel *call_scope; /* of the RunGraph, when the run ends with it; else NULL */
   dp_cancel *cancel;
   stats_collector *stats;
+  dp_tensor_store kept; /* what its nodes want to leave in the session */
   char container[40];
   pthread_mutex_t lock;
   int32_t units_left;
@@ -52,6 +53,7 @@ void dp_worker_run_release(graph_run *run) {
   for (size_t i = 0; i < run->graph->session->device_count; i++)
     dp_resources_clear_container(run->graph->session->devices[i]->resources, run->container);
   dp_stats_collector_destroy(run->stats);
+  dp_tensor_store_deinit(&run->kept);
   dp_status_release(run->status);
   /* Nobody may be left who would send CleanupGraph. */
   if (run->call_scope && dp_cancel_is_triggered(run->call_scope))
@@ -86,6 +88,7 @@ static graph_run *make_run(dp_worker *worker, registered_graph *graph,
   if (request->exec_opts &&
       (request->exec_opts->record_timeline || request->exec_opts->record_costs))
     run->stats = dp_stats_collector_create();
+  dp_tensor_store_init(&run->kept, graph->session->state);
   snprintf(run->container, sizeof(run->container), "__per_step_%" PRId64, request->step_id);
   pthread_mutex_init(&run->lock, NULL);
   run->units_left = (int32_t)graph->unit_count;
@@ -144,6 +147,8 @@ static void start_units(graph_run *run) {
                               .pool = graph->session->threads ? graph->session->threads
                                                               : graph->units[i].device->compute,
                               .functions = graph->units[i].functions,
+                              .session_state = graph->session->state,
+                              .tensor_store = &run->kept,
                               .stats = run->stats ? dp_stats_collector_sink(run->stats) : NULL,
                               .container = run->container,
                               .collective = run->worker->collectives};
@@ -220,9 +225,22 @@ static void start_outputs(run_call *call) {
   tell_call(call, NULL);
 }
 
+/* A handle of a tensor that the session keeps may be fed in that tensor's place. */
+static dp_status *find_fed(const worker_session *session, const dp_tensor *fed,
+                           dp_tensor *value_out) {
+  const dp_resource_handle *handle = NULL;
+  if (fed->dtype == DP_RESOURCE && fed->shape.elements == 1)
+    handle = dp_tensor_handles(fed)[0];
+  if (handle && strcmp(handle->container, DP_TENSOR_HANDLE_CONTAINER) == 0)
+    return dp_session_state_find(session->state, dp_view_of(handle->name), value_out);
+  *value_out = dp_tensor_copy(fed);
+  return NULL;
+}
+
 static dp_status *send_feeds(graph_run *run, const dp_run_graph_request *request) {
   for (size_t i = 0; i < request->send_count; i++) {
-    dp_tensor value = dp_tensor_copy(&request->sends[i].tensor);
+    dp_tensor value;
+    DP_RETURN_IF_ERROR(find_fed(run->graph->session, &request->sends[i].tensor, &value));
     DP_RETURN_IF_ERROR(dp_rendezvous_send(run->entry->rendezvous,
                                           dp_view_of(request->sends[i].name), &value, false));
   }
@@ -239,7 +257,13 @@ static void add_partition_graphs(run_call *call, dp_run_graph_response *response
         dp_graph_export(dp_executor_graph(graph->units[i].executor), call->arena, true);
 }
 
+static void save_kept(graph_run *run) {
+  for (size_t i = 0; i < run->graph->unit_count; i++)
+    dp_tensor_store_save(&run->kept, dp_executor_graph(run->graph->units[i].executor));
+}
+
 static void answer_call(run_call *call) {
+  save_kept(call->run);
   dp_run_graph_response response = {.recvs = call->outputs, .recv_count = call->key_count};
   if (call->run->stats && call->is_last)
     response.step_stats = dp_stats_collector_message(call->run->stats, call->arena);

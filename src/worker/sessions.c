@@ -64,6 +64,7 @@ dp_status *dp_worker_session_create(dp_worker *worker,
   session->handle = dp_strdup(request->session_handle);
   session->master_task = dp_strdup(request->master_task);
   session->master_incarnation = (uint64_t)request->master_incarnation;
+  session->state = dp_session_state_create();
   session->graphs = dp_map_create();
   dp_status *status = settle_place(worker, session, request->server_def);
   if (!status)
@@ -95,6 +96,7 @@ void dp_worker_session_release(worker_session *session) {
   if (!session || !dp_refcount_release(&session->references))
     return;
   dp_map_destroy(session->graphs);
+  dp_session_state_destroy(session->state);
   end_threads(session);
   for (size_t i = 0; i < session->device_count; i++) {
     dp_kernel_cache_release(session->kernels[i]);

@@ -15,6 +15,7 @@
 #include "collective/collective.h"
 #include "runtime/executor.h"
 #include "runtime/function.h"
+#include "runtime/session_state.h"
 #include "worker/worker.h"
 
 typedef struct worker_session {
@@ -32,6 +33,7 @@ typedef struct worker_session {
   size_t device_count;
   dp_kernel_cache **kernels; /* one for each device */
   dp_pool *threads;          /* of its own, when the client's configuration wants that; else NULL */
+  dp_session_state *state;   /* tensors that steps left for later ones */
   dp_map *graphs;            /* handle -> registered_graph; guarded by the worker's lock */
 } worker_session;
 
