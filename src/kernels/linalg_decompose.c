@@ -174,7 +174,7 @@ static dp_status *svd_compute(dp_op_context *context, void *memory) {
                            .input_bytes = {(size_t)(m * n) * size}};
   for (int i = 0; i < 3; ++i) {
     dp_tensor *output;
-    dp_shape none = dp_linalg_shape(&input->shape, 0, 0, 0);
+    dp_shape none = dp_shape_scalar();
     DP_RETURN_IF_ERROR(dp_op_allocate(context, i, i > 0 && !wants ? &none : &shapes[i], &output));
     batch.outputs[i] = output->data;
     batch.output_bytes[i] = (size_t)(i == 0   ? p
@@ -226,7 +226,7 @@ static dp_status *eigen_compute(dp_op_context *context, void *memory) {
   const dp_linalg_state *state = memory;
   const dp_tensor *input = dp_op_input(context, 0);
   DP_RETURN_IF_ERROR(dp_linalg_expect_square(input, 0));
-  dp_shape shape = input->shape, none = dp_linalg_shape(&shape, 0, 0, 0);
+  dp_shape shape = input->shape, none = dp_shape_scalar();
   int64_t n = dp_linalg_rows(&shape);
   dp_shape values_shape = dp_linalg_shape(&shape, 1, n, 0);
   dp_tensor *values, *vectors;
@@ -252,14 +252,56 @@ static dp_status *eigen_compute(dp_op_context *context, void *memory) {
   return dp_linalg_run(context, &batch);
 }
 
+/* The old form has one output: the values in the first row, the vectors below. */
+static dp_status *eigen_joined_create(const dp_kernel_setup *setup, void *memory) {
+  ((dp_linalg_state *)memory)->flags[2] = true;
+  return create(setup, memory);
+}
+
+static dp_status *eigen_joined_compute(dp_op_context *context, void *memory) {
+  const dp_linalg_state *state = memory;
+  const dp_tensor *input = dp_op_input(context, 0);
+  DP_RETURN_IF_ERROR(dp_linalg_expect_square(input, 0));
+  int64_t n = dp_linalg_rows(&input->shape);
+  dp_shape shape = dp_linalg_shape(&input->shape, 2, n + 1, n);
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
+  if (shape.elements == 0)
+    return NULL;
+  size_t row = (size_t)n * dp_dtype_size(state->dtype), bytes = (size_t)(n + 1) * row;
+  dp_linalg_batch batch = {.state = state,
+                           .run = eigen_matrix,
+                           .count = dp_linalg_batches(&input->shape),
+                           .cost = n * n * n * 4 + 2000,
+                           .m = n,
+                           .n = n,
+                           .input_count = 1,
+                           .output_count = 2,
+                           .inputs = {input->data},
+                           .input_bytes = {(size_t)n * row},
+                           .outputs = {output->data, (char *)output->data + row},
+                           .output_bytes = {bytes, bytes}};
+  return dp_linalg_run(context, &batch);
+}
+
 #define ROW(name, run)                                                                             \
   {                                                                                                \
     .op = name, .types = {{"T", DP_LINALG_SET}}, .state_size = sizeof(dp_linalg_state),            \
     .create = create, .compute = run                                                               \
   }
+#define OLD_ROW(name)                                                                              \
+  {                                                                                                \
+    .op = name, .types = {{"T", DP_SET(FLOAT) | DP_SET(DOUBLE)}},                                  \
+    .state_size = sizeof(dp_linalg_state), .create = eigen_joined_create,                          \
+    .compute = eigen_joined_compute                                                                \
+  }
 static const dp_kernel rows[] = {
     ROW("Qr", qr_compute),
     ROW("Svd", svd_compute),
+    ROW("BatchSvd", svd_compute),
     ROW("SelfAdjointEigV2", eigen_compute),
+    ROW("BatchSelfAdjointEigV2", eigen_compute),
+    OLD_ROW("SelfAdjointEig"),
+    OLD_ROW("BatchSelfAdjointEig"),
 };
 DP_KERNEL_FAMILY(linalg_decompose, rows);

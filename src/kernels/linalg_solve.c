@@ -491,15 +491,20 @@ static dp_status *lu_compute(dp_op_context *context, void *memory) {
   }
 static const dp_kernel rows[] = {
     ROW("Cholesky", square_create, cholesky_compute),
+    ROW("BatchCholesky", square_create, cholesky_compute),
     ROW("MatrixInverse", square_create, inverse_compute),
+    ROW("BatchMatrixInverse", square_create, inverse_compute),
     {.op = "MatrixInverse",
      .types = {{"T", DP_SET(HALF)}},
      .state_size = sizeof(dp_linalg_state),
      .create = square_create,
      .compute = inverse_compute},
     ROW("MatrixSolve", square_create, solve_compute),
+    ROW("BatchMatrixSolve", square_create, solve_compute),
     ROW("MatrixTriangularSolve", triangular_create, triangular_compute),
+    ROW("BatchMatrixTriangularSolve", triangular_create, triangular_compute),
     ROW("MatrixDeterminant", square_create, determinant_compute),
+    ROW("BatchMatrixDeterminant", square_create, determinant_compute),
     ROW("LogMatrixDeterminant", square_create, determinant_compute),
     ROW("Lu", square_create, lu_compute),
 };

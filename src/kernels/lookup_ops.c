@@ -362,15 +362,25 @@ static dp_status *add_field(const text_state *state, const char *path, dp_view l
   return column_add(held, token, number);
 }
 
+/* A table without a single line counts as one that could not be read. */
+static dp_status *no_lines(const text_state *state, const char *path, bool is_empty) {
+  if (is_empty)
+    return dp_status_create(DP_OUT_OF_RANGE, "Read less bytes than requested");
+  return dp_status_create(DP_OUT_OF_RANGE, "Finished reading %lld of lines from %s",
+                          (long long)state->vocabulary, path);
+}
+
 static dp_status *read_lines(const text_state *state, const char *path, dp_input_stream *stream,
                              column *keys, column *values) {
   dp_text text = {0};
   dp_status *status = NULL;
   int64_t number = 0;
+  bool is_empty = true;
   for (; !status; ++number) {
     bool more;
     dp_text_clear(&text);
     status = dp_input_stream_line(stream, &text, &more);
+    is_empty &= !more;
     if (status || !more || (state->vocabulary != -1 && number >= state->vocabulary))
       break;
     dp_view line = {dp_text_string(&text), text.length};
@@ -383,6 +393,8 @@ static dp_status *read_lines(const text_state *state, const char *path, dp_input
       status = add_field(state, path, line, state->value_index, number, values);
   }
   dp_text_deinit(&text);
+  if (!status && number == 0 && state->vocabulary <= 0)
+    status = no_lines(state, path, is_empty);
   if (!status && state->vocabulary != -1 && number < state->vocabulary)
     status = DP_INVALID("Invalid vocab_size in %s: expected %lld but got %lld", path,
                         (long long)state->vocabulary, (long long)number);
@@ -427,6 +439,97 @@ static dp_status *text_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
+/* ---- Where the words of a new vocabulary stood in an old one ---- */
+typedef struct vocabulary_state {
+  int64_t first, count, old_size;
+} vocabulary_state;
+
+static dp_status *vocabulary_create(const dp_kernel_setup *setup, void *memory) {
+  vocabulary_state *state = memory;
+  DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "new_vocab_offset", &state->first));
+  DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "num_new_vocab", &state->count));
+  return dp_node_get_int(setup->node, "old_vocab_size", &state->old_size);
+}
+
+static dp_status *read_path(const dp_op_context *context, int32_t slot, const char *input,
+                            char **path_out) {
+  const dp_tensor *path = dp_op_input(context, slot);
+  if (path->shape.rank != 0)
+    return DP_INVALID("%s should be a single string, but got %s", input,
+                      dp_shape_text(&path->shape));
+  dp_view view = dp_tstring_view(dp_tensor_strings(path));
+  if (view.length == 0)
+    return DP_INVALID("new vocab filename cannot be empty.");
+  *path_out = dp_strndup(view.data, view.length);
+  return NULL;
+}
+
+static dp_status *read_new_words(const vocabulary_state *state, const char *path,
+                                 dp_tensor *words_out) {
+  const text_state text = {.key_index = LINE_NUMBER, .value_index = WHOLE_LINE, .vocabulary = -1};
+  dp_input_stream *stream;
+  DP_RETURN_IF_ERROR(dp_input_stream_open(path, DP_COMPRESSION_NONE, DP_STREAM_BUFFER, &stream));
+  column lines = {.dtype = DP_INT64}, words = {.dtype = DP_STRING};
+  dp_status *status = read_lines(&text, path, stream, &lines, &words);
+  dp_input_stream_close(stream);
+  if (!status && state->first + state->count > (int64_t)words.strings.count)
+    status = DP_INVALID("lookup table size must be larger than last new vocab entry's line");
+  dp_tensor all = {0};
+  if (!status)
+    status = column_tensor(&words, &all);
+  if (!status)
+    *words_out = dp_tensor_slice(&all, state->first, state->first + state->count);
+  dp_tensor_deinit(&all);
+  column_deinit(&lines);
+  column_deinit(&words);
+  return status;
+}
+
+static dp_status *find_old_lines(const vocabulary_state *state, const char *path,
+                                 const dp_tensor *words, dp_tensor *lines_out) {
+  const text_state text = {
+      .key_index = WHOLE_LINE, .value_index = LINE_NUMBER, .vocabulary = state->old_size};
+  dp_shape scalar = dp_shape_scalar();
+  dp_lookup *table = dp_lookup_create("", DP_LOOKUP_FIXED, DP_STRING, DP_INT64, &scalar);
+  dp_tensor missing = {0};
+  dp_status *status = fill_from_file(&text, path, table);
+  if (!status)
+    status = dp_tensor_scalar_int64(-1, &missing);
+  if (!status)
+    status = dp_lookup_find(table, words, &missing, lines_out);
+  dp_tensor_deinit(&missing);
+  dp_resource_release(table);
+  return status;
+}
+
+static dp_status *output_old_lines(dp_op_context *context, dp_tensor *lines) {
+  int32_t present = 0;
+  for (int64_t i = 0; i < lines->shape.elements; ++i)
+    present += ((const int64_t *)lines->data)[i] != -1;
+  dp_op_set_output(context, 0, lines);
+  return dp_op_output_int32(context, 1, present);
+}
+
+static dp_status *vocabulary_compute(dp_op_context *context, void *memory) {
+  const vocabulary_state *state = memory;
+  char *new_path = NULL, *old_path = NULL;
+  dp_tensor words = {0}, lines = {0};
+  dp_status *status = read_path(context, 0, "new_vocab_file", &new_path);
+  if (!status)
+    status = read_new_words(state, new_path, &words);
+  if (!status)
+    status = read_path(context, 1, "old_vocab_file", &old_path);
+  if (!status)
+    status = find_old_lines(state, old_path, &words, &lines);
+  if (!status)
+    status = output_old_lines(context, &lines);
+  dp_tensor_deinit(&words);
+  dp_tensor_deinit(&lines);
+  dp_free(new_path);
+  dp_free(old_path);
+  return status;
+}
+
 /* clang-format off */
 #define KEYS (DP_SET(STRING) | DP_SET(INT32) | DP_SET(INT64))
 #define VALUES                                                                                     \
@@ -455,6 +558,9 @@ static const dp_kernel rows[] = {
     USE("LookupTableSize", size_compute), USE("LookupTableSizeV2", size_compute),
     USE("InitializeTable", fill_compute), USE("InitializeTableV2", fill_compute),
     TEXT("InitializeTableFromTextFile"), TEXT("InitializeTableFromTextFileV2"),
+    {.op = "GenerateVocabRemapping", .flags = DP_KERNEL_BLOCKING,
+     .state_size = sizeof(vocabulary_state), .create = vocabulary_create,
+     .compute = vocabulary_compute},
 };
 /* clang-format on */
 DP_KERNEL_FAMILY(lookup, rows);

@@ -408,7 +408,9 @@ for number, build in enumerate([
         from_file(COLUMNS, key_index=0, value_index=5), from_file(COLUMNS, key_index=0, value_index=2),
         from_file(["a,1", "b,2"], key_index=0, value_index=1, delimiter=","),
         from_file(["a", "b"], value=tf.float32, default=1.),
-        from_file(["a", "b"], delimiter=", "), from_file("/nonexistent/file"), from_file("")]):
+        from_file(["a", "b"], delimiter=", "), from_file("/nonexistent/file"), from_file(""),
+        from_file([]), from_file([], vocab_size=0), from_file(["a"], vocab_size=0),
+        from_file([], vocab_size=2)]):
     case("InitializeTableFromTextFileV2", build, str(number))
 
 
