@@ -38,6 +38,7 @@ def read(session, handle, dtype):
 def test_a_handle_names_node_number_and_device(keeping):
     product = tf.multiply(tf.constant(6.), 7.)
     fetch = tf1.get_session_handle(product, name="kept")
+    assert fetch.op.type == "GetSessionHandle"
     first, second = keeping.run(fetch), keeping.run(fetch)
     for number, handle in enumerate((first, second)):
         node, count, device = handle.handle.split(";")
@@ -61,6 +62,7 @@ def test_values(keeping, value):
 def test_a_tensor_is_used_by_later_steps(keeping):
     total = keep(keeping, np.float32(1))
     holder, before = tf1.get_session_tensor(total.handle, tf.float32)
+    assert before.op.type == "GetSessionTensor"
     after = tf1.get_session_handle(before * 2.)
     for _ in range(10):
         total = keeping.run(after, {holder: total.handle})
@@ -92,6 +94,7 @@ def test_a_deleted_tensor_is_gone(keeping):
                        match="The tensor with handle '.*' is not in the session store."):
         read(keeping, name, tf.int32)
     holder, deleter = tf1.delete_session_tensor(name)
+    assert deleter.type == "DeleteSessionTensor"
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match="Failed to delete a tensor with handle '.*' in the session store."):
         keeping.run(deleter, {holder: name})
