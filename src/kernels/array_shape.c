@@ -50,11 +50,19 @@ static dp_status *rank_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Giving another shape ---- */
+/* Moves the input's memory to the output, whose shape is for the caller to set. */
+static dp_shape *pass_memory(dp_op_context *context) {
+  dp_tensor *from = &context->inputs[0].tensor, *to = &context->outputs[0].tensor;
+  to->dtype = from->dtype;
+  to->buffer = from->buffer;
+  to->data = from->data;
+  from->buffer = NULL;
+  from->dtype = DP_INVALID_DTYPE;
+  return &to->shape;
+}
+
 static void output_reshaped(dp_op_context *context, const dp_shape *shape) {
-  dp_tensor *tensor = &context->inputs[0].tensor;
-  dp_tensor result = dp_tensor_take(tensor);
-  result.shape = *shape;
-  dp_op_set_output(context, 0, &result);
+  *pass_memory(context) = *shape;
 }
 
 /* Fills in the one size of -1 at `unknown`. When the wanted sizes have a 0, dimensions of size 0 of
@@ -122,18 +130,23 @@ static dp_status *reshape_compute(dp_op_context *context, void *state) {
 
 static dp_status *expand_compute(dp_op_context *context, void *state) {
   const dp_tensor *axis = dp_op_input(context, 1);
-  dp_shape shape = dp_op_input(context, 0)->shape;
+  const dp_shape *from = &dp_op_input(context, 0)->shape;
+  int rank = from->rank;
   if (dp_tensor_elements(axis) != 1)
     return DP_INVALID("'dim' must be a tensor with a single value");
   int64_t index = dp_tensor_int_at(axis, 0);
   int at;
-  if (!dp_kernel_normalize_axis(index, shape.rank + 1, &at))
+  if (!dp_kernel_normalize_axis(index, rank + 1, &at))
     return DP_INVALID("Tried to expand dim index %lld for tensor with %d dimensions.",
-                      (long long)index, shape.rank);
-  if (shape.rank == DP_MAX_RANK)
+                      (long long)index, rank);
+  if (rank == DP_MAX_RANK)
     return DP_INVALID("a tensor has at most %d dimensions", DP_MAX_RANK);
-  shape = dp_shape_insert(&shape, at, 1);
-  output_reshaped(context, &shape);
+  dp_shape *shape = pass_memory(context);
+  shape->rank = rank + 1;
+  shape->elements = from->elements;
+  shape->dims[at] = 1;
+  for (int i = 0; i < rank; ++i)
+    shape->dims[i < at ? i : i + 1] = from->dims[i];
   return NULL;
 }
 
@@ -190,14 +203,12 @@ static dp_status *ensure_compute(dp_op_context *context, void *memory) {
   if (!dp_partial_shape_accepts(memory, shape))
     return DP_INVALID("Shape of tensor %s %s is not compatible with expected shape %s.",
                       context->node->name, dp_shape_text(shape), dp_partial_shape_text(memory));
-  dp_shape same = *shape;
-  output_reshaped(context, &same);
+  output_reshaped(context, shape);
   return NULL;
 }
 
 static dp_status *pass_compute(dp_op_context *context, void *state) {
-  dp_shape same = dp_op_input(context, 0)->shape;
-  output_reshaped(context, &same);
+  output_reshaped(context, &dp_op_input(context, 0)->shape);
   return NULL;
 }
 

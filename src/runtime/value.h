@@ -20,19 +20,22 @@ static inline void dp_value_clear(dp_value *value) {
 }
 /* The fields only, no reference taken. Most tensors have few dimensions: the rest of the room for
  * them is left as it is. */
-static inline void dp_value_copy_fields(dp_value *to, const dp_value *from) {
+static inline void dp_tensor_copy_fields(dp_tensor *to, const dp_tensor *from) {
   enum { FEW = 4 };
-  to->reference = from->reference;
-  to->tensor.dtype = from->tensor.dtype;
-  to->tensor.buffer = from->tensor.buffer;
-  to->tensor.data = from->tensor.data;
-  dp_shape *shape = &to->tensor.shape;
-  const dp_shape *same = &from->tensor.shape;
+  to->dtype = from->dtype;
+  to->buffer = from->buffer;
+  to->data = from->data;
+  dp_shape *shape = &to->shape;
+  const dp_shape *same = &from->shape;
   shape->rank = same->rank;
   shape->elements = same->elements;
   memcpy(shape->dims, same->dims, FEW * sizeof same->dims[0]);
   if (__builtin_expect(same->rank > FEW, 0))
     memcpy(shape->dims + FEW, same->dims + FEW, (DP_MAX_RANK - FEW) * sizeof same->dims[0]);
+}
+static inline void dp_value_copy_fields(dp_value *to, const dp_value *from) {
+  to->reference = from->reference;
+  dp_tensor_copy_fields(&to->tensor, &from->tensor);
 }
 static inline void dp_value_move(dp_value *to, dp_value *from) {
   dp_value_copy_fields(to, from);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
+#include "runtime/value.h"
 
 static void destroy_variable(dp_resource *resource) {
   dp_variable *variable = (dp_variable *)resource;
@@ -76,10 +77,10 @@ static dp_status *prepare_update(dp_variable *variable, bool partial, dp_variabl
   if (!dp_tensor_is_set(&variable->tensor))
     return uninitialized(variable);
   update->variable = variable;
-  update->old = variable->tensor;
+  dp_tensor_copy_fields(&update->old, &variable->tensor);
   update->in_place = dp_tensor_is_unique(&variable->tensor);
   if (update->in_place) {
-    update->target = variable->tensor;
+    dp_tensor_copy_fields(&update->target, &variable->tensor);
     return NULL;
   }
   if (partial)
