@@ -390,3 +390,79 @@ through("GroupByReducerDataset", lambda: D.range(10).apply(tf.data.experimental.
     lambda n: n % 2, tf.data.experimental.Reducer(
         lambda k: (tf.constant(0, tf.int64), b""), lambda s, n: (
             s[0] + n, s[1] + tf.strings.as_string(n)), lambda s, t: (t, s)))), 3)
+
+# ---- Rebatch ----
+def rebatch(op, replicas, dataset=None, types=(tf.int64,)):
+    return over(op, D.range(11).batch(4) if dataset is None else dataset, types,
+                num_replicas=number(replicas))
+
+
+PAIRS = (tf.int64, tf.string)
+
+
+def pairs():
+    return D.from_tensors((np.arange(6, dtype=np.int64).reshape(3, 2), [b"a", b"b", b"c", b"d"]))
+
+
+for op in names("RebatchDataset"):
+    for replicas in (1, 2, 3, 7, 0, -1):
+        walk(op, lambda o=op, r=replicas: rebatch(o, r), 8, str(replicas))
+    walk(op, lambda o=op: rebatch(o, [2]), 1, "of rank 1")
+    walk(op, lambda o=op: rebatch(o, 2, D.range(2)), 3, "scalars")
+    walk(op, lambda o=op: rebatch(o, 3, pairs(), PAIRS), 4, "different sizes", PAIRS)
+    cardinality(op, lambda o=op: rebatch(o, 2))
+
+
+def rebatch_v2(sizes, drop=False, dataset=None, types=(tf.int64,), shapes=None):
+    return make_op("RebatchDatasetV2", input_dataset=variant(
+        D.range(11).batch(4) if dataset is None else dataset), batch_sizes=number(sizes),
+        drop_remainder=feed(drop), output_types=list(types),
+        output_shapes=shapes or [None] * len(types))
+
+
+for sizes in (1, 3, 4, 20, [2, 3], [1, 0, 5], [0, 1]):
+    for drop in (False, True):
+        walk("RebatchDatasetV2", lambda s=sizes, d=drop: rebatch_v2(s, d), 12, f"{sizes} {drop}")
+walk("RebatchDatasetV2", lambda: rebatch_v2([[2]]), 1, "sizes of rank 2")
+walk("RebatchDatasetV2", lambda: rebatch_v2(2, dataset=D.range(2)), 3, "scalars")
+walk("RebatchDatasetV2", lambda: rebatch_v2(2, dataset=pairs(), types=PAIRS), 2, "different sizes",
+     PAIRS)
+walk("RebatchDatasetV2", lambda: rebatch_v2([0, 2], dataset=D.from_tensors(
+    (np.zeros([3, 2], np.int64), [b"a", b"b", b"c"])).repeat(2), types=PAIRS,
+    shapes=[[None, 2], [None]]), 8, "two components", PAIRS, [[None, 2], [None]])
+walk("RebatchDatasetV2", lambda: rebatch_v2(4, dataset=D.range(1, 4).map(
+    lambda n: tf.fill([2, n], n))), 3, "different shapes")
+cardinality("RebatchDatasetV2", lambda: rebatch_v2(2))
+
+# ---- DenseToSparseBatch ----
+def sparse_batch(op, size, row, dataset=None):
+    rows = D.range(1, 6).map(lambda n: tf.fill([n], n)) if dataset is None else dataset()
+    return over(op, rows, (tf.variant,), batch_size=number(size), row_shape=number(row))
+
+
+def sparse_walk(op, steps, name, *arguments, dtype=tf.int64):
+    """The elements are read as sparse tensors: variants cannot be fetched."""
+    def build():
+        COUNT[0] += 1
+        iterator = R.IteratorV2(shared_name=f"more{COUNT[0]}", container="",
+                                output_types=[tf.variant], output_shapes=[None])
+        element = R.IteratorGetNext(iterator=iterator, output_types=[tf.variant],
+                                    output_shapes=[None])[0]
+        parts = list(R.DeserializeSparse(serialized_sparse=element, dtype=dtype))
+        return {}, [[R.MakeIterator(dataset=sparse_batch(op, *arguments), iterator=iterator)]] + [
+            parts] * steps
+    CASES.append(Case(op, build=build, name=f"{op} {name}"))
+
+
+for op in names("DenseToSparseBatchDataset"):
+    for size, row in [(2, [-1]), (3, [7]), (9, [-1]), (2, [3]), (2, [3, 3]), (0, [-1]), (2, 5)]:
+        sparse_walk(op, 5, f"{size} {row}", size, row)
+    sparse_walk(op, 3, "matrices", 2, [-1, 3],
+                lambda: D.range(1, 4).map(lambda n: tf.fill([2, n], n)))
+    sparse_walk(op, 3, "strings", 2, [-1],
+                lambda: D.from_tensor_slices([[b"a", b"b"], [b"", b"c"]]), dtype=tf.string)
+    sparse_walk(op, 1, "two components", 2, [-1], lambda: D.zip((D.range(2), D.range(2))))
+    cardinality(op, lambda o=op: sparse_batch(o, 2, [-1], lambda: D.range(5)))
+through("DenseToSparseBatchDataset", lambda: D.range(1, 6).map(lambda n: tf.fill([n], n)).apply(
+    tf.data.experimental.dense_to_sparse_batch(2, [5])), 4)
+through("RebatchDatasetV2", lambda: D.range(10).batch(4).rebatch([3, 1]), 6)
