@@ -24,12 +24,10 @@ typedef enum pooling {
 #define IF_LARGER(a, b, yes, no)                                                                   \
   _mm512_mask_mov_ps((__m512)(no), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ),       \
                      (__m512)(yes))
-#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
-  _mm512_mask_add_ps((__m512)(sum), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ),      \
-                     (__m512)(sum), (__m512)(yes))
-#define ZERO_IF_EQUAL(a, b, value)                                                                 \
-  _mm512_mask_mov_ps((__m512)(value), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ),    \
-                     _mm512_setzero_ps())
+#define EQUAL(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ)
+#define NOT_LESS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_NLT_UQ)
+#define ADD_IF(mask, sum, yes) _mm512_mask_add_ps((__m512)(sum), mask, (__m512)(sum), (__m512)(yes))
+#define ZERO_IF(mask, value) _mm512_mask_mov_ps((__m512)(value), mask, _mm512_setzero_ps())
 #define LOAD_PART(from, count) _mm512_maskz_loadu_ps((__mmask16)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_ps(to, (__mmask16)((1 << (count)) - 1), (__m512)(value))
@@ -39,11 +37,10 @@ typedef enum pooling {
 #define LARGER(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
 #define IF_LARGER(a, b, yes, no)                                                                   \
   _mm256_blendv_ps((__m256)(no), (__m256)(yes), _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_GT_OQ))
-#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
-  ((__m256)(sum) +                                                                                 \
-   _mm256_and_ps(_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ), (__m256)(yes)))
-#define ZERO_IF_EQUAL(a, b, value)                                                                 \
-  _mm256_andnot_ps(_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ), (__m256)(value))
+#define EQUAL(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ)
+#define NOT_LESS(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_NLT_UQ)
+#define ADD_IF(mask, sum, yes) ((__m256)(sum) + _mm256_and_ps(mask, (__m256)(yes)))
+#define ZERO_IF(mask, value) _mm256_andnot_ps(mask, (__m256)(value))
 #else
 #define VECTOR_BYTES 16
 typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
@@ -51,8 +48,10 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define LARGER(a, b) IF_LARGER(a, b, a, b)
 #define IF_LARGER(a, b, yes, no)                                                                   \
   ((((a) > (b)) & (mask_float)(yes)) | (~((a) > (b)) & (mask_float)(no)))
-#define ADD_IF_EQUAL(sum, a, b, yes) ((sum) + (vector_float)(((a) == (b)) & (mask_float)(yes)))
-#define ZERO_IF_EQUAL(a, b, value) (~((a) == (b)) & (mask_float)(value))
+#define EQUAL(a, b) ((a) == (b))
+#define NOT_LESS(a, b) (~((a) < (b)))
+#define ADD_IF(mask, sum, yes) ((sum) + (vector_float)((mask) & (mask_float)(yes)))
+#define ZERO_IF(mask, value) (~(mask) & (mask_float)(value))
 #endif
 #define T float
 #define SUFFIX float
@@ -64,12 +63,11 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define IF_LARGER(a, b, yes, no)                                                                   \
   _mm512_mask_mov_pd((__m512d)(no), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ),    \
                      (__m512d)(yes))
-#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
-  _mm512_mask_add_pd((__m512d)(sum), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ),   \
-                     (__m512d)(sum), (__m512d)(yes))
-#define ZERO_IF_EQUAL(a, b, value)                                                                 \
-  _mm512_mask_mov_pd((__m512d)(value), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ), \
-                     _mm512_setzero_pd())
+#define EQUAL(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ)
+#define NOT_LESS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_NLT_UQ)
+#define ADD_IF(mask, sum, yes)                                                                     \
+  _mm512_mask_add_pd((__m512d)(sum), mask, (__m512d)(sum), (__m512d)(yes))
+#define ZERO_IF(mask, value) _mm512_mask_mov_pd((__m512d)(value), mask, _mm512_setzero_pd())
 #define LOAD_PART(from, count) _mm512_maskz_loadu_pd((__mmask8)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_pd(to, (__mmask8)((1 << (count)) - 1), (__m512d)(value))
@@ -78,17 +76,18 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define IF_LARGER(a, b, yes, no)                                                                   \
   _mm256_blendv_pd((__m256d)(no), (__m256d)(yes),                                                  \
                    _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_GT_OQ))
-#define ADD_IF_EQUAL(sum, a, b, yes)                                                               \
-  ((__m256d)(sum) +                                                                                \
-   _mm256_and_pd(_mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ), (__m256d)(yes)))
-#define ZERO_IF_EQUAL(a, b, value)                                                                 \
-  _mm256_andnot_pd(_mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ), (__m256d)(value))
+#define EQUAL(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ)
+#define NOT_LESS(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_NLT_UQ)
+#define ADD_IF(mask, sum, yes) ((__m256d)(sum) + _mm256_and_pd(mask, (__m256d)(yes)))
+#define ZERO_IF(mask, value) _mm256_andnot_pd(mask, (__m256d)(value))
 #else
 #define LARGER(a, b) IF_LARGER(a, b, a, b)
 #define IF_LARGER(a, b, yes, no)                                                                   \
   ((((a) > (b)) & (mask_double)(yes)) | (~((a) > (b)) & (mask_double)(no)))
-#define ADD_IF_EQUAL(sum, a, b, yes) ((sum) + (vector_double)(((a) == (b)) & (mask_double)(yes)))
-#define ZERO_IF_EQUAL(a, b, value) (~((a) == (b)) & (mask_double)(value))
+#define EQUAL(a, b) ((a) == (b))
+#define NOT_LESS(a, b) (~((a) < (b)))
+#define ADD_IF(mask, sum, yes) ((sum) + (vector_double)((mask) & (mask_double)(yes)))
+#define ZERO_IF(mask, value) (~(mask) & (mask_double)(value))
 #endif
 #define T double
 #define SUFFIX double

@@ -106,7 +106,9 @@ static void DP_PASTE(scale, SUFFIX)(void *data, int64_t count, double factor) {
 #undef LEAST
 #undef LARGER
 #undef IF_LARGER
-#undef ADD_IF_EQUAL
-#undef ZERO_IF_EQUAL
+#undef EQUAL
+#undef NOT_LESS
+#undef ADD_IF
+#undef ZERO_IF
 #undef LOAD_PART
 #undef STORE_PART

@@ -1,6 +1,7 @@
 /* Poolings of flat images of one floating type, a row of pixels at a time. Included by
- * loops_pool.tmpl.h, with its definitions and with LARGER(a, b), IF_LARGER(a, b, yes, no),
- * ADD_IF_EQUAL(sum, a, b, yes) and ZERO_IF_EQUAL(a, b, value) over vectors.
+ * loops_pool.tmpl.h, with its definitions and with LARGER(a, b), IF_LARGER(a, b, yes, no), the
+ * masks EQUAL(a, b) and NOT_LESS(a, b), ADD_IF(mask, sum, yes) and ZERO_IF(mask, value) over
+ * vectors.
  *
  * Channels are taken a vector at a time, so that a window's result stays in a register; what is
  * left of them is a vector that is loaded and stored in part. The sizes of the common windows are
@@ -139,7 +140,18 @@ static void DP_PASTE(row_shares, SUFFIX)(const dp_pooling_row *row, const void *
 
 /* ---- The gradients of maxima ----
  * A window's gradient goes to the first pixel that has its largest element: it is added to each
- * pixel that has it and is zero for those behind. What is not a number is never the largest. */
+ * pixel that has it and is zero for those behind. What is not a number is the largest in the first
+ * place and nowhere else: no other is larger than it, and it is larger than no other. */
+INLINE VECTOR DP_PASTE(give, SUFFIX)(const bool is_first, VECTOR value, VECTOR best, VECTOR sum,
+                                     VECTOR *left) {
+  VECTOR before = *left;
+  if (is_first) {
+    *left = (VECTOR)ZERO_IF(NOT_LESS(value, best), before);
+    return (VECTOR)ADD_IF(NOT_LESS(value, best), sum, before);
+  }
+  *left = (VECTOR)ZERO_IF(EQUAL(value, best), before);
+  return (VECTOR)ADD_IF(EQUAL(value, best), sum, before);
+}
 
 /* Adds what window x gives, whatever part of it is inside. */
 INLINE void DP_PASTE(spread_vector, SUFFIX)(const dp_pooling_row *row, int64_t x, int64_t c,
@@ -155,8 +167,8 @@ INLINE void DP_PASTE(spread_vector, SUFFIX)(const dp_pooling_row *row, int64_t x
     for (int64_t i = first; i < last; ++i) {
       int64_t at = i * row->channels + c;
       VECTOR value = LOAD(from + y * row->row_step + at, rest), sum = LOAD((T *)to[y] + at, rest);
-      STORE((T *)to[y] + at, (VECTOR)ADD_IF_EQUAL(sum, value, best, left), rest);
-      left = (VECTOR)ZERO_IF_EQUAL(value, best, left);
+      bool is_first = y == 0 && i == first;
+      STORE((T *)to[y] + at, DP_PASTE(give, SUFFIX)(is_first, value, best, sum, &left), rest);
     }
 }
 
@@ -213,10 +225,8 @@ INLINE void DP_PASTE(spread_whole, SUFFIX)(const int64_t size, const int64_t res
     DP_UNROLL
     for (int64_t y = 0; y < size; ++y) {
       DP_UNROLL
-      for (int64_t i = 0; i < size; ++i) {
-        sum[i][y] = (VECTOR)ADD_IF_EQUAL(sum[i][y], value[i][y], best, left);
-        left = (VECTOR)ZERO_IF_EQUAL(value[i][y], best, left);
-      }
+      for (int64_t i = 0; i < size; ++i)
+        sum[i][y] = DP_PASTE(give, SUFFIX)(y == 0 && i == 0, value[i][y], best, sum[i][y], &left);
       STORE((T *)to[y] + at, sum[0][y], rest);
       STORE((T *)to[y] + at + channels, sum[1][y], rest);
     }

@@ -102,6 +102,13 @@ for shape, window in [((2, 29, 32, 19), 3), ((3, 64, 61, 32), 3), ((2, 40, 31, 6
         y = largest(few, (window, window), (2, 2), padding, None)
         add("MaxPoolGrad", [few, y, values(np.float32, y.shape)],
             {"ksize": [1, window, window, 1], "strides": [1, 2, 2, 1], "padding": padding})
+for place in [(0, 0), (1, 1), (2, 2), (0, 1)]:  # no number: the largest only in the first place
+    holed = np.random.RandomState(4).uniform(-1, 1, (1, 7, 6, 19)).astype(np.float32)
+    holed[0, place[0], place[1]] = np.nan
+    for window, padding in [(2, "VALID"), (3, "VALID"), (3, "SAME")]:
+        y = largest(np.nan_to_num(holed, nan=-2), (window, window), (2, 2), padding, None)
+        add("MaxPoolGrad", [holed, y, values(np.float32, y.shape)],
+            {"ksize": [1, window, window, 1], "strides": [1, 2, 2, 1], "padding": padding})
 add("MaxPool3DGrad", [np.ones((1, 3, 3, 3, 2), np.float32), np.ones((1, 2, 2, 2, 2), np.float32),
                       values(np.float32, (1, 2, 2, 2, 2))],
     {"ksize": [1, 2, 2, 2, 1], "strides": [1] * 5, "padding": "VALID"})
