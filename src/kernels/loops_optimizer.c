@@ -1,5 +1,5 @@
 /* The optimizers' updates; compiled once for each instruction set. The formulas are in the
- * templates: one for all number types, one more for reals.
+ * templates: those of light updates and others for all number types, and more for reals.
  *
  * A template computes with values of type T, each made of elements E in memory: one element, in
  * loops that compilers vectorize, or, where square roots can be estimated, a vector of floats. For
@@ -10,6 +10,7 @@
 #if defined(__AVX512DQ__)
 #include <immintrin.h>
 #endif
+#include "kernels/loops_stream_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/vector_math_internal.h"
 
@@ -31,10 +32,16 @@
 #define SQRT(x) ELEMENT_SQRT(x)
 #define OVER_SQRT(x, y) ((x) / ELEMENT_SQRT(y))
 #define IF_GREATER(x, y, yes, no) ((x) > (y) ? (yes) : (no))
+#define STREAM                                                                                     \
+  const T *gradient = call->gradient;                                                              \
+  const int64_t count = call->count;                                                               \
+  DP_STREAM_LOOP                                                                                   \
+  for (int64_t i = 0; i < count; ++i)
 
 #define T dp_complex64
 #define SUFFIX complex64
 #define ELEMENT_SQRT(x) csqrtf(x)
+#include "kernels/loops_optimizer_light.tmpl.h"
 #include "kernels/loops_optimizer.tmpl.h"
 #undef T
 #undef SUFFIX
@@ -43,6 +50,7 @@
 #define T dp_complex128
 #define SUFFIX complex128
 #define ELEMENT_SQRT(x) csqrt(x)
+#include "kernels/loops_optimizer_light.tmpl.h"
 #include "kernels/loops_optimizer.tmpl.h"
 #undef T
 #undef SUFFIX
@@ -55,6 +63,7 @@
 #define ABS(x) fabs(x)
 #define POW(x, y) pow(x, y)
 #define EXP(x) exp(x)
+#include "kernels/loops_optimizer_light.tmpl.h"
 #include "kernels/loops_optimizer.tmpl.h"
 #include "kernels/loops_optimizer_real.tmpl.h"
 #undef T
@@ -65,10 +74,11 @@
 #undef POW
 #undef EXP
 
-#define ELEMENT_SQRT(x) sqrtf(x)
-#if !defined(__AVX512DQ__)
 #define T float
 #define SUFFIX float
+#define ELEMENT_SQRT(x) sqrtf(x)
+#include "kernels/loops_optimizer_light.tmpl.h"
+#if !defined(__AVX512DQ__)
 #define SIGN(x) (T)(((x) > 0) - ((x) < 0))
 #define ABS(x) fabsf(x)
 #define POW(x, y) powf(x, y)
@@ -78,6 +88,8 @@
 #else
 
 /* ---- A vector of floats at a time ---- */
+#undef T
+#undef SUFFIX
 #undef E
 #undef OF
 #undef LOOP
@@ -175,7 +187,7 @@ static inline vector exponentials(vector x) {
     if (call->count % LANES)                                                                       \
       name##_rest(call);                                                                           \
   }
-DP_OPTIMIZERS(WHOLE_AND_REST)
+DP_HEAVY_OPTIMIZERS(WHOLE_AND_REST)
 #endif
 
 #define COMMON(suffix)                                                                             \

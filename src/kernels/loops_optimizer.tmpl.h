@@ -1,39 +1,6 @@
 /* Optimizers that reals and complex numbers share. The includer defines the value type T, made of
  * elements E, SUFFIX, and the macros of loops_optimizer.c. The loops name the old variable `v`, old
  * slots `a`, `b`, `c`, and the gradient `g`. */
-static void DP_PASTE(gradient_descent, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0);
-  const E *v = OLD(0);
-  E *variable = NEW(0);
-  LOOP {
-    STORE(variable, LOAD(v) - LOAD(gradient) * rate);
-  }
-}
-
-static void DP_PASTE(momentum, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0), momentum = SCALAR(1);
-  const bool nesterov = call->option;
-  const E *v = OLD(0), *a = OLD(1);
-  E *variable = NEW(0), *sum = NEW(1);
-  LOOP {
-    T g = LOAD(gradient), moved = LOAD(a) * momentum + g;
-    STORE(sum, moved);
-    STORE(variable, LOAD(v) - (nesterov ? g * rate + moved * momentum * rate : moved * rate));
-  }
-}
-
-static void DP_PASTE(keras_momentum, SUFFIX)(const dp_optimizer_call *call) {
-  const T rate = SCALAR(0), momentum = SCALAR(1);
-  const bool nesterov = call->option;
-  const E *v = OLD(0), *a = OLD(1);
-  E *variable = NEW(0), *sum = NEW(1);
-  LOOP {
-    T g = LOAD(gradient), moved = LOAD(a) * momentum - g * rate;
-    STORE(sum, moved);
-    STORE(variable, LOAD(v) + (nesterov ? moved * momentum - g * rate : moved));
-  }
-}
-
 static void DP_PASTE(adagrad, SUFFIX)(const dp_optimizer_call *call) {
   const T rate = SCALAR(0);
   const bool update_slots = call->option;

@@ -24,11 +24,13 @@ typedef struct dp_optimizer_call {
   int64_t count;
 } dp_optimizer_call;
 
-#define DP_OPTIMIZERS(X)                                                                           \
+/* Those that wait for memory, and those that compute. */
+#define DP_LIGHT_OPTIMIZERS(X)                                                                     \
   X(gradient_descent)                                                                              \
-  X(proximal_gradient_descent)                                                                     \
   X(momentum)                                                                                      \
-  X(keras_momentum)                                                                                \
+  X(keras_momentum)
+#define DP_HEAVY_OPTIMIZERS(X)                                                                     \
+  X(proximal_gradient_descent)                                                                     \
   X(adagrad)                                                                                       \
   X(adagrad_v2)                                                                                    \
   X(adagrad_da)                                                                                    \
@@ -43,6 +45,7 @@ typedef struct dp_optimizer_call {
   X(ftrl_v2)                                                                                       \
   X(add_sign)                                                                                      \
   X(power_sign)
+#define DP_OPTIMIZERS(X) DP_LIGHT_OPTIMIZERS(X) DP_HEAVY_OPTIMIZERS(X)
 
 typedef enum dp_optimizer {
 #define DP_OPTIMIZER_ENUM(name) DP_OPTIMIZER_##name,

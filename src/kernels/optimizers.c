@@ -137,7 +137,6 @@ static const optimizer_kind kinds[] = {
 typedef struct optimizer_state {
   const optimizer_kind *kind;
   dp_optimizer_fn fn;
-  dp_optimizer_fn stream_fn; /* the same for large variables */
   dp_dtype dtype;
   size_t size;
   bool option, is_sparse;
@@ -153,14 +152,8 @@ static int32_t find_input(const dp_op *op, const char *name) {
   return -1;
 }
 
-/* What computes so little that large variables keep it waiting for memory. */
-static bool is_light(dp_optimizer loop) {
-  return loop == DP_OPTIMIZER_gradient_descent || loop == DP_OPTIMIZER_momentum ||
-         loop == DP_OPTIMIZER_keras_momentum;
-}
-
-static dp_optimizer_fn find_loop(dp_isa isa, dp_optimizer loop, dp_dtype dtype) {
-  const dp_optimizer_loops *loops = dp_optimizer_table_of(isa);
+static dp_optimizer_fn find_loop(dp_optimizer loop, dp_dtype dtype) {
+  const dp_optimizer_loops *loops = dp_optimizer_table();
   switch (dtype) {
   case DP_DOUBLE:
     return loops->of_double[loop];
@@ -196,9 +189,7 @@ static dp_status *optimizer_create(const dp_kernel_setup *setup, void *memory) {
       state->kind = &kinds[i];
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
   state->size = dp_dtype_size(state->dtype);
-  dp_optimizer loop = state->kind->loop;
-  state->fn = find_loop(dp_isa_current(), loop, state->dtype);
-  state->stream_fn = is_light(loop) ? find_loop(dp_stream_isa(), loop, state->dtype) : state->fn;
+  state->fn = find_loop(state->kind->loop, state->dtype);
   state->is_sparse = strstr(op->name, "SparseApply") != NULL;
   if (state->kind->option && dp_node_attr(setup->node, state->kind->option))
     DP_RETURN_IF_ERROR(dp_node_get_bool(setup->node, state->kind->option, &state->option));
@@ -325,7 +316,6 @@ static dp_status *check_sparse(dp_op_context *context, const optimizer_state *st
 /* ---- Running the loop ---- */
 typedef struct optimizer_work {
   const optimizer_state *state;
-  dp_optimizer_fn fn;
   const dp_variable_update *updates;
   const char *gradient;
   const double _Complex *scalars;
@@ -346,7 +336,7 @@ static void run_wide(const optimizer_work *work, int64_t at, int64_t from, int64
     call.target[i] = (char *)update->target.data + at * size;
     call.old[i] = state->is_sparse ? call.target[i] : (const char *)update->old.data + at * size;
   }
-  work->fn(&call);
+  state->fn(&call);
 }
 
 static void run_short(const optimizer_work *work, int64_t at, int64_t from, int64_t count) {
@@ -367,7 +357,7 @@ static void run_short(const optimizer_work *work, int64_t at, int64_t from, int6
       dp_kernel_widen(state->dtype, old + at + done, blocks[i], part);
       call.old[i] = call.target[i] = blocks[i];
     }
-    work->fn(&call);
+    state->fn(&call);
     for (int i = 0; i < state->kind->slots; ++i)
       dp_kernel_narrow(state->dtype, blocks[i],
                        (uint16_t *)work->updates[i].target.data + at + done, part);
@@ -401,9 +391,7 @@ static dp_status *update_all(dp_op_context *context, const optimizer_state *stat
   DP_RETURN_IF_ERROR(check_slots(context, state, updates));
   DP_RETURN_IF_ERROR(read_scalars(context, state, scalars));
   const dp_shape *shape = &updates[0].old.shape;
-  bool is_large = shape->elements * (int64_t)state->size >= DP_STREAM_BYTES;
   optimizer_work work = {.state = state,
-                         .fn = is_large && !state->is_sparse ? state->stream_fn : state->fn,
                          .updates = updates,
                          .gradient = dp_op_input(context, state->gradient_slot)->data,
                          .scalars = scalars};

@@ -23,13 +23,6 @@ DP_MUST_USE dp_status *dp_variable_expect_type(const dp_tensor *contents, dp_dty
  * have no output. */
 void dp_variable_output(dp_op_context *context);
 
-/* Loops that do nothing but wait for memory, over arrays of at least DP_STREAM_BYTES, which no
- * core's own cache holds: registers of half the width keep more of them on the way. */
-#define DP_STREAM_BYTES (1 << 20)
-static inline dp_isa dp_stream_isa(void) {
-  return dp_isa_current() == DP_ISA_AVX512 ? DP_ISA_AVX2 : dp_isa_current();
-}
-
 /* ---- Arithmetic on rows ---- */
 typedef enum dp_row_operation {
   DP_ROW_ASSIGN,
@@ -44,9 +37,8 @@ typedef enum dp_row_operation {
 typedef struct dp_row_op {
   dp_row_operation operation;
   dp_dtype dtype;
-  size_t size;            /* of an element */
-  dp_binary_fn fn;        /* NULL for assignments and bools */
-  dp_binary_fn stream_fn; /* the same for large arrays */
+  size_t size;     /* of an element */
+  dp_binary_fn fn; /* NULL for assignments and bools */
 } dp_row_op;
 
 DP_MUST_USE dp_status *dp_row_op_init(dp_row_op *op, dp_row_operation operation, dp_dtype dtype);

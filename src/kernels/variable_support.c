@@ -47,13 +47,11 @@ static dp_binary_op loop_of(dp_row_operation operation, dp_dtype dtype) {
 }
 
 dp_status *dp_row_op_init(dp_row_op *op, dp_row_operation operation, dp_dtype dtype) {
-  *op = (dp_row_op){operation, dtype, dp_dtype_size(dtype), NULL, NULL};
+  *op = (dp_row_op){operation, dtype, dp_dtype_size(dtype), NULL};
   if (operation == DP_ROW_ASSIGN || dtype == DP_BOOL)
     return NULL;
   dp_dtype loop_type = dp_kernel_is_short_float(dtype) ? DP_FLOAT : dtype;
-  dp_binary_op loop = loop_of(operation, loop_type);
-  op->fn = dp_binary_table()->fn[loop][loop_type];
-  op->stream_fn = dp_binary_table_of(dp_stream_isa())->fn[loop][loop_type];
+  op->fn = dp_binary_table()->fn[loop_of(operation, loop_type)][loop_type];
   if (!op->fn)
     return dp_status_create(DP_UNIMPLEMENTED, "no such update of a variable of type %s",
                             dp_dtype_name(dtype));

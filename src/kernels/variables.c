@@ -222,9 +222,7 @@ static dp_status *add_to(dp_op_context *context, const dp_row_op *op, dp_variabl
                               "shapes must be equal.",
                               dp_shape_text(&update.old.shape), dp_shape_text(&value->shape));
   if (!status) {
-    dp_row_op row = *op;
-    row.fn = dp_tensor_bytes(value) < DP_STREAM_BYTES ? op->fn : op->stream_fn;
-    add_work work = {&row, update.old.data, value->data, update.target.data};
+    add_work work = {op, update.old.data, value->data, update.target.data};
     dp_kernel_for(context, value->shape.elements, (int64_t)op->size * 80, run_add, &work);
   }
   dp_variable_end(&update, status == NULL);

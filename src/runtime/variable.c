@@ -2,8 +2,6 @@
  * change, updates hold the lock alone). Readers hold the lock only to take a reference. */
 #include "runtime/variable.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include "base/memory.h"
 #include "runtime/value.h"
 
@@ -121,8 +119,8 @@ void dp_variable_end(dp_variable_update *update, bool keep) {
   pthread_rwlock_unlock(&update->variable->lock);
 }
 
-/* Locks (or unlocks) each different variable once, in address order. Counts are small (an optimizer
- * has at most five slots), so sorting by insertion is enough. */
+/* Each different variable is locked once, in address order. Counts are small (an optimizer has at
+ * most five slots), so sorting by insertion is enough. */
 #define MOST_VARIABLES 16
 
 static int sorted_unique(dp_variable *const *variables, int count, dp_variable **sorted) {
@@ -133,18 +131,11 @@ static int sorted_unique(dp_variable *const *variables, int count, dp_variable *
       at--;
     if (at > 0 && sorted[at - 1] == variables[i])
       continue;
-    memmove(&sorted[at + 1], &sorted[at], (size_t)(unique - at) * sizeof(*sorted));
+    for (int k = unique++; k > at; k--)
+      sorted[k] = sorted[k - 1];
     sorted[at] = variables[i];
-    unique++;
   }
   return unique;
-}
-
-static void unlock_all(dp_variable *const *variables, int count) {
-  dp_variable *sorted[MOST_VARIABLES + 1];
-  int unique = sorted_unique(variables, count, sorted);
-  for (int i = 0; i < unique; i++)
-    pthread_rwlock_unlock(&sorted[i]->lock);
 }
 
 /* The same variable twice: both updates see one target. */
@@ -159,34 +150,46 @@ static bool share_earlier(dp_variable_update *updates, int at, dp_variable *vari
   return false;
 }
 
-dp_status *dp_variable_begin_all(dp_variable *const *variables, int count, bool partial,
-                                 dp_variable_update *updates_out) {
-  if (count > MOST_VARIABLES)
-    return dp_status_create(DP_INTERNAL, "an update of %d variables at once; %d is the most", count,
-                            MOST_VARIABLES);
-  dp_variable *sorted[MOST_VARIABLES + 1];
-  int unique = sorted_unique(variables, count, sorted);
-  for (int i = 0; i < unique; i++)
-    pthread_rwlock_wrlock(&sorted[i]->lock);
+/* With all locks held. */
+static dp_status *prepare_all(dp_variable *const *variables, int count, bool partial,
+                              dp_variable_update *updates) {
   for (int i = 0; i < count; i++) {
-    if (share_earlier(updates_out, i, variables[i]))
+    if (share_earlier(updates, i, variables[i]))
       continue;
-    dp_status *status = prepare_update(variables[i], partial, &updates_out[i]);
+    dp_status *status = prepare_update(variables[i], partial, &updates[i]);
     if (status) {
       for (int k = 0; k < i; k++)
-        install_update(&updates_out[k], false);
-      unlock_all(variables, count);
+        install_update(&updates[k], false);
       return status;
     }
   }
   return NULL;
 }
 
+dp_status *dp_variable_begin_all(dp_variable *const *variables, int count, bool partial,
+                                 dp_variable_update *updates_out) {
+  if (count > MOST_VARIABLES)
+    return dp_status_create(DP_INTERNAL, "an update of %d variables at once; %d is the most", count,
+                            MOST_VARIABLES);
+  dp_variable *sorted[MOST_VARIABLES];
+  int unique = sorted_unique(variables, count, sorted);
+  for (int i = 0; i < unique; i++)
+    pthread_rwlock_wrlock(&sorted[i]->lock);
+  dp_status *status = prepare_all(variables, count, partial, updates_out);
+  for (int i = 0; status && i < unique; i++)
+    pthread_rwlock_unlock(&sorted[i]->lock);
+  return status;
+}
+
+static bool stands_before(const dp_variable_update *updates, int at) {
+  for (int i = 0; i < at; i++)
+    if (updates[i].variable == updates[at].variable)
+      return true;
+  return false;
+}
+
 void dp_variable_end_all(dp_variable_update *updates, int count, bool keep) {
-  dp_variable *variables[MOST_VARIABLES];
-  for (int i = 0; i < count; i++) {
-    variables[i] = updates[i].variable;
-    install_update(&updates[i], keep);
-  }
-  unlock_all(variables, count);
+  for (int i = 0; i < count; i++)
+    if (!stands_before(updates, i))
+      dp_variable_end(&updates[i], keep);
 }
