@@ -2,21 +2,46 @@
  * NAME(function), VALUE(x) (the V of an element), IS_BETTER(a, b), GIVES_WAY(a, b) (a is a NaN, b
  * is not) and WORST, which nothing is worse than. */
 
+/* Where nothing was better than WORST, it may stand behind NaNs. */
+static inline int64_t NAME(settle)(const T *x, int64_t n, int64_t stride, int64_t at, V best) {
+  if (best == WORST)
+    for (at = 0; at < n && VALUE(x[at * stride]) != best;)
+      ++at;
+  return at < n ? at : 0;
+}
+
 /* Few elements: one after the other, without jumps. The value is a chain of its own, so that the
  * next comparison need not wait for the index. */
 static inline int64_t NAME(short_row)(const T *x, int64_t n, int64_t stride) {
   int64_t at = 0;
   V best = WORST;
-#pragma GCC unroll 4 /* what counts the elements takes longer than comparing them */
   for (int64_t i = 0; i < n; ++i) {
     V value = VALUE(x[i * stride]);
     at = IS_BETTER(value, best) ? i : at;
     best = IS_BETTER(value, best) ? value : best;
   }
-  if (best == WORST) /* NaNs may stand before it */
-    for (at = 0; at < n && VALUE(x[at * stride]) != best;)
-      ++at;
-  return at < n ? at : 0;
+  return NAME(settle)(x, n, stride, at, best);
+}
+
+/* Two rows side by side: one is compared while the other waits for its comparison before. */
+static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64_t n) {
+  int64_t row = 0;
+  for (; row + 2 <= outer; row += 2, x += 2 * n) {
+    const T *y = x + n;
+    int64_t x_at = 0, y_at = 0;
+    V x_best = WORST, y_best = WORST;
+    for (int64_t i = 0; i < n; ++i) {
+      V value = VALUE(x[i]), other = VALUE(y[i]);
+      x_at = IS_BETTER(value, x_best) ? i : x_at;
+      x_best = IS_BETTER(value, x_best) ? value : x_best;
+      y_at = IS_BETTER(other, y_best) ? i : y_at;
+      y_best = IS_BETTER(other, y_best) ? other : y_best;
+    }
+    best_out[row] = NAME(settle)(x, n, 1, x_at, x_best);
+    best_out[row + 1] = NAME(settle)(y, n, 1, y_at, y_best);
+  }
+  if (row < outer)
+    best_out[row] = NAME(short_row)(x, n, 1);
 }
 
 #define LANES ((int64_t)(256 / sizeof(V)))
@@ -74,9 +99,13 @@ static void NAME(block)(const T *x, int64_t *best_out, int64_t n, int64_t inner,
 static void NAME(find)(const void *data, int64_t *best_out, int64_t outer, int64_t n,
                        int64_t inner) {
   const T *x = data;
+  if (inner == 1 && n < 2 * LANES) {
+    NAME(short_rows)(x, best_out, outer, n);
+    return;
+  }
   for (int64_t i = 0; i < outer; ++i, x += n * inner, best_out += inner) {
     if (inner == 1) {
-      best_out[0] = n < 2 * LANES ? NAME(short_row)(x, n, 1) : NAME(row)(x, n);
+      best_out[0] = NAME(row)(x, n);
     } else if (n > INT32_MAX) {
       for (int64_t j = 0; j < inner; ++j)
         best_out[j] = NAME(short_row)(x + j, n, inner);
