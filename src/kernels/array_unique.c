@@ -3,6 +3,7 @@
  * Uniques go through an open hash table of 64-bit keys. A number is its own key (minus zero counts
  * as zero, a NaN equals nothing); strings and rows of several elements are hashed, and compared
  * when their keys are equal. */
+#include <endian.h>
 #include "base/checksum.h"
 #include "kernels/families_internal.h"
 #include "kernels/move_internal.h"
@@ -71,41 +72,65 @@ static void step_coordinates(const dp_shape *shape, int64_t *at) {
   }
 }
 
-/* The case of one dimension. Before the last eight places there is room for whatever the flags say,
- * so the end need not be looked at each time. */
-static int64_t *write_positions(const uint8_t *flags, int64_t count, int64_t first, int64_t *to,
-                                const int64_t *end) {
-  int64_t i = 0;
-  for (; i + 8 <= count && end - to >= 8; i += 8)
-    for (int64_t k = i; k < i + 8; ++k) {
-      to[0] = first + k;
-      to += flags[k];
+/* Writes the coordinates of the elements of a run along the last dimension whose flag is set,
+ * without a branch on the flags, which nobody can predict. Before the last eight places there is
+ * room for whatever the flags say, so the end need not be looked at each time; eight flags are
+ * loaded before the stores, which they could otherwise be taken to depend on. */
+static inline __attribute__((always_inline)) int64_t *
+write_run(const int rank, const int64_t *restrict at, const uint8_t *restrict flags, int64_t count,
+          int64_t *restrict to, const int64_t *end) {
+  const int last = rank - 1;
+  int64_t first = at[last], i = 0;
+  for (; i + 8 <= count && end - to >= 8 * rank; i += 8) {
+    uint64_t eight;
+    memcpy(&eight, flags + i, 8);
+    eight = le64toh(eight);
+    for (int k = 0; k < 8; ++k, eight >>= 8) {
+      for (int d = 0; d < last; ++d)
+        to[d] = at[d];
+      to[last] = first + i + k;
+      to += (int64_t)(eight & 1) * rank;
     }
+  }
   for (; i < count && to < end; ++i) {
-    to[0] = first + i;
-    to += flags[i];
+    for (int d = 0; d < last; ++d)
+      to[d] = at[d];
+    to[last] = first + i;
+    to += flags[i] * rank;
   }
   return to;
 }
 
-/* Writes the coordinates of elements whose flag is set, from element `at` on; without a branch on
- * the flags, which nobody can predict. Stops at `end`. */
+/* The same for one dimension: the places of four flags are looked up together and all written, but
+ * only as many kept as are set. */
+static int64_t *write_positions(const uint8_t *flags, int64_t count, int64_t first, int64_t *to,
+                                const int64_t *end) {
+  static const int64_t places[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0},
+                                        {2, 0, 0, 0}, {0, 2, 0, 0}, {1, 2, 0, 0}, {0, 1, 2, 0},
+                                        {3, 0, 0, 0}, {0, 3, 0, 0}, {1, 3, 0, 0}, {0, 1, 3, 0},
+                                        {2, 3, 0, 0}, {0, 2, 3, 0}, {1, 2, 3, 0}, {0, 1, 2, 3}};
+  int64_t i = 0;
+  for (; i + 4 <= count && end - to >= 4; i += 4) {
+    uint32_t four;
+    memcpy(&four, flags + i, 4);
+    uint32_t mask = le32toh(four) * 0x01020408u >> 24;
+    for (int k = 0; k < 4; ++k)
+      to[k] = first + i + places[mask][k];
+    to += four * 0x01010101u >> 24;
+  }
+  return write_run(1, &(int64_t){first + i}, flags + i, count - i, to, end);
+}
+
+/* The same for elements from `at` on. Stops at `end`. */
 static int64_t *write_coordinates(const dp_shape *shape, const uint8_t *flags, int64_t count,
                                   int64_t *at, int64_t *to, const int64_t *end) {
   int rank = shape->rank, last = rank - 1;
   for (int64_t i = 0; i < count && to < end;) {
-    int64_t first = at[last], run = shape->dims[last] - first;
+    int64_t run = shape->dims[last] - at[last];
     run = run < count - i ? run : count - i;
-    if (rank == 1) {
-      to = write_positions(flags + i, run, first, to, end);
-    } else {
-      for (int64_t k = 0; k < run && to < end; ++k) {
-        for (int d = 0; d < last; ++d)
-          to[d] = at[d];
-        to[last] = first + k;
-        to += flags[i + k] * rank;
-      }
-    }
+    to = rank == 1   ? write_positions(flags + i, run, at[0], to, end)
+         : rank == 2 ? write_run(2, at, flags + i, run, to, end)
+                     : write_run(rank, at, flags + i, run, to, end);
     i += run;
     at[last] += run - 1;
     step_coordinates(shape, at);
