@@ -9,7 +9,11 @@
  * to sleep looks for work after saying so. All of these are sequentially consistent, so one of the
  * two sees the other. A thread that searches is expected to find new work, therefore at most one
  * thread is woken at a time; on finding some it wakes the next (a loop wakes all its helpers at
- * once). */
+ * once).
+ *
+ * A loop is cut into as many shares as may take part, each a row of pieces. Everybody begins with a
+ * share of his own, the caller always with the first, and goes on with what others have left: loops
+ * over the same data find it in the caches where the last one left it. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -35,7 +39,9 @@ enum {
   SEARCH_ROUNDS = 30,  /* looks at all queues before sleeping: a microsecond or two */
   FINISH_ROUNDS = 200, /* looks at a loop's last helpers before sleeping */
   FAIRNESS = 61,       /* every so many tasks the oldest work goes first */
-  PIECES_EACH = 4,     /* pieces of a loop for each thread that may take part */
+  PIECES_EACH = 8,     /* pieces of a loop for each thread that may take part */
+  MOST_SHARES = 32,    /* beyond that threads begin in the same shares */
+  MOVE_MILLIS = 10,    /* a thread leaves its core no more often than that */
 };
 
 typedef struct task {
@@ -52,15 +58,23 @@ typedef struct ring {
   atomic_size_t size;
 } __attribute__((aligned(CACHE_LINE))) ring;
 
+typedef struct share {
+  atomic_llong taken; /* pieces; more than there are once it is empty */
+} __attribute__((aligned(CACHE_LINE))) share;
+
 typedef struct loop {
   struct loop *next; /* in the pool's list; under loops_mutex */
   struct loop **link;
   dp_range_fn fn;
   void *arg;
   int64_t count, piece, pieces;
-  atomic_llong next_piece;
+  int share_count;
+  int core; /* the caller's */
+  bool walks_back;
+  int joined;         /* helpers so far; under loops_mutex */
   int seats;          /* helpers that may still join; 0 once closed; under loops_mutex */
   atomic_int helpers; /* inside right now; the caller's futex */
+  share shares[MOST_SHARES];
 } loop;
 
 typedef struct worker {
@@ -71,6 +85,7 @@ typedef struct worker {
   unsigned ticks;
   uint32_t random;
   bool searching;
+  int64_t moved_nanos; /* when it last left a core */
 } worker;
 
 struct dp_pool {
@@ -238,15 +253,26 @@ static void sleep_until_work(worker *self) {
 
 /* ---- loops ---- */
 
-static void run_pieces(loop *work) {
+static void run_piece(const loop *work, int64_t index) {
+  int64_t begin = index * work->piece;
+  int64_t end = work->count - begin > work->piece ? begin + work->piece : work->count;
+  work->fn(work->arg, begin, end);
+}
+
+static void run_share(loop *work, int number) {
+  int64_t first = work->pieces * number / work->share_count;
+  int64_t last = work->pieces * (number + 1) / work->share_count - 1;
   for (;;) {
-    int64_t index = atomic_fetch_add_explicit(&work->next_piece, 1, memory_order_relaxed);
-    if (index >= work->pieces)
+    int64_t taken = atomic_fetch_add_explicit(&work->shares[number].taken, 1, memory_order_relaxed);
+    if (taken > last - first)
       return;
-    int64_t begin = index * work->piece;
-    int64_t end = work->count - begin > work->piece ? begin + work->piece : work->count;
-    work->fn(work->arg, begin, end);
+    run_piece(work, work->walks_back ? last - taken : first + taken);
   }
+}
+
+static void run_pieces(loop *work, int own) {
+  for (int i = 0; i < work->share_count; i++)
+    run_share(work, (own + i) % work->share_count);
 }
 
 static void open_loop(dp_pool *pool, loop *work) {
@@ -274,7 +300,8 @@ static void close_loop(dp_pool *pool, loop *work) {
   pthread_mutex_unlock(&pool->loops_mutex);
 }
 
-static loop *join_loop(dp_pool *pool) {
+/* *share_out is where to begin. */
+static loop *join_loop(dp_pool *pool, int *share_out) {
   if (atomic_load(&pool->seats) == 0)
     return NULL;
   pthread_mutex_lock(&pool->loops_mutex);
@@ -283,6 +310,7 @@ static loop *join_loop(dp_pool *pool) {
     work = work->next;
   if (work != NULL) {
     work->seats--;
+    *share_out = ++work->joined % work->share_count;
     atomic_fetch_sub(&pool->seats, 1);
     atomic_fetch_add(&work->helpers, 1);
   }
@@ -290,12 +318,31 @@ static loop *join_loop(dp_pool *pool) {
   return work;
 }
 
+/* A thread that was woken on its waker's core shares it by turns, although others may be free; the
+ * system leaves it there for as long as it only ever sees short runs. To exclude the core once is
+ * enough: from then on the thread is woken where it ran last. */
+static void leave_core(worker *self, int core) {
+  int64_t now = dp_clock_nanos();
+  cpu_set_t allowed, others;
+  if (now - self->moved_nanos < MOVE_MILLIS * INT64_C(1000000) || core < 0 || core >= CPU_SETSIZE ||
+      sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+    return;
+  self->moved_nanos = now;
+  others = allowed;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0)
+    sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
 static bool help_a_loop(worker *self) {
-  loop *work = join_loop(self->pool);
+  int own = 0;
+  loop *work = join_loop(self->pool, &own);
   if (work == NULL)
     return false;
   stop_searching(self);
-  run_pieces(work);
+  if (sched_getcpu() == work->core)
+    leave_core(self, work->core);
+  run_pieces(work, own);
   close_loop(self->pool, work);
   /* From here the caller may return and its frame be gone: the wake-up only names an address, and
    * a futex wait takes a stray one in its stride. */
@@ -315,25 +362,43 @@ static void wait_for_helpers(loop *work) {
 }
 
 void dp_pool_for(dp_pool *pool, int64_t count, int64_t grain, dp_range_fn fn, void *arg) {
+  if (pool->threads > 1)
+    dp_pool_walk(pool, count, grain, false, fn, arg);
+  else if (count > 0)
+    fn(arg, 0, count);
+}
+
+void dp_pool_walk(dp_pool *pool, int64_t count, int64_t grain, bool backwards, dp_range_fn fn,
+                  void *arg) {
   if (count <= 0)
     return;
   int64_t fair = count / ((int64_t)pool->threads * PIECES_EACH);
   int64_t piece = grain > fair ? grain : fair;
   if (piece < 1)
     piece = 1;
-  if (pool->threads == 1 || piece >= count) {
+  if (piece >= count) {
     fn(arg, 0, count);
     return;
   }
-  loop work = {.fn = fn, .arg = arg, .count = count, .piece = piece};
+  loop work;
+  work.fn = fn, work.arg = arg, work.count = count, work.piece = piece;
   work.pieces = count / piece + (count % piece != 0);
-  work.seats = work.pieces < pool->threads ? (int)work.pieces - 1 : pool->threads - 1;
-  atomic_init(&work.next_piece, 0);
+  work.walks_back = backwards;
+  int members = work.pieces < pool->threads ? (int)work.pieces : pool->threads;
+  work.share_count = members < MOST_SHARES ? members : MOST_SHARES;
+  for (int i = 0; i < work.share_count; i++)
+    atomic_init(&work.shares[i].taken, 0);
+  if (members == 1) {
+    run_pieces(&work, 0);
+    return;
+  }
+  work.core = sched_getcpu();
+  work.joined = 0;
+  work.seats = members - 1;
   atomic_init(&work.helpers, 0);
-  int wanted = work.seats;
   open_loop(pool, &work);
-  wake(pool, wanted - atomic_load(&pool->searching));
-  run_pieces(&work);
+  wake(pool, members - 1 - atomic_load(&pool->searching));
+  run_pieces(&work, 0);
   close_loop(pool, &work);
   wait_for_helpers(&work);
 }

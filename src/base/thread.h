@@ -38,6 +38,9 @@ void dp_pool_run(dp_pool *pool, dp_task_fn fn, void *arg);
 /* Calls fn over [0, count) in pieces of at least `grain`, on the pool and on the calling thread,
  * and returns when all is done. With one thread, one piece or a small count it is a plain call. */
 void dp_pool_for(dp_pool *pool, int64_t count, int64_t grain, dp_range_fn fn, void *arg);
+/* The same in pieces also with one thread: from its first to its last, or the other way round. */
+void dp_pool_walk(dp_pool *pool, int64_t count, int64_t grain, bool backwards, dp_range_fn fn,
+                  void *arg);
 
 int dp_core_count(void);
 

@@ -122,8 +122,10 @@ static void cover(void *arg, int64_t begin, int64_t end) {
 static void check_cover(dp_pool *pool, int64_t count, int64_t grain) {
   coverage work = {calloc(1, (size_t)count + 1), grain, count, 0};
   dp_pool_for(pool, count, grain, cover, &work);
+  dp_pool_walk(pool, count, grain, false, cover, &work);
+  dp_pool_walk(pool, count, grain, true, cover, &work);
   for (int64_t i = 0; i < count; i++)
-    assert_int_equal(work.seen[i], 1);
+    assert_int_equal(work.seen[i], 3);
   free(work.seen);
 }
 
@@ -157,6 +159,29 @@ static void a_small_loop_is_a_plain_call(void **state) {
   thread = 0;
   dp_pool_for(pool, 100, 1, give_thread, &thread);
   assert_true(pthread_equal(thread, pthread_self()));
+  dp_pool_destroy(pool);
+}
+
+typedef struct walk {
+  int64_t next; /* where the piece must begin, or end */
+  bool backwards;
+} walk;
+
+static void follow(void *arg, int64_t begin, int64_t end) {
+  walk *path = arg;
+  assert_int_equal(path->backwards ? end : begin, path->next);
+  path->next = path->backwards ? begin : end;
+}
+
+static void one_thread_walks_in_order(void **state) {
+  (void)state;
+  dp_pool *pool = dp_pool_create("walk", 1);
+  walk path = {0, false};
+  dp_pool_walk(pool, 1003, 10, false, follow, &path);
+  assert_int_equal(path.next, 1003);
+  path.backwards = true;
+  dp_pool_walk(pool, 1003, 10, true, follow, &path);
+  assert_int_equal(path.next, 0);
   dp_pool_destroy(pool);
 }
 
@@ -295,6 +320,7 @@ int main(void) {
       cmocka_unit_test(many_threads_may_queue),
       cmocka_unit_test(loops_cover_their_range_once),
       cmocka_unit_test(a_small_loop_is_a_plain_call),
+      cmocka_unit_test(one_thread_walks_in_order),
       cmocka_unit_test(loops_nest),
       cmocka_unit_test(all_threads_may_loop_at_once),
       cmocka_unit_test(nobody_starves),
