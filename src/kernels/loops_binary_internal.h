@@ -38,8 +38,8 @@
   X(not_equal, 250)                                                                                \
   X(less, 250)                                                                                     \
   X(less_equal, 250)                                                                               \
-  X(logical_and, 60)                                                                               \
-  X(logical_or, 60)                                                                                \
+  X(logical_and, 240)                                                                              \
+  X(logical_or, 240)                                                                               \
   X(bitwise_and, 250)                                                                              \
   X(bitwise_or, 250)                                                                               \
   X(bitwise_xor, 250)                                                                              \
