@@ -1,6 +1,7 @@
 /* SparseFillEmptyRows: gives every row of a sparse matrix that has no entry one with a default
  * value, and the gradient, which sends what these entries received to the default value. Linear in
- * entries and rows. */
+ * entries and rows. RaggedFillEmptyRows is the same for values with row ids: entries that have only
+ * a row as coordinate. */
 #include "kernels/families_internal.h"
 
 #include <string.h>
@@ -67,24 +68,16 @@ static dp_status *fill(dp_op_context *context, const dp_sparse *sparse, row_tabl
   return NULL;
 }
 
-static dp_status *fill_empty_rows(dp_op_context *context, void *state) {
-  (void)state;
-  dp_sparse sparse;
-  row_table table = {0};
+/* Outputs 0 to 3, for entries of any rank but 0; the default value is input 3. */
+static dp_status *fill_rows(dp_op_context *context, const dp_sparse *sparse) {
+  row_table table = {.row_count = sparse->dims[0]};
   dp_shape rows_shape;
   dp_tensor *is_empty, *map;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
-  if (dp_op_input(context, 3)->shape.rank != 0)
-    return DP_INVALID("default_value must be a scalar, saw: %s",
-                      dp_shape_text(&dp_op_input(context, 3)->shape));
-  if (sparse.rank == 0)
-    return DP_INVALID("Dense shape cannot be empty.");
-  table.row_count = sparse.dims[0];
-  if (table.row_count == 0 && sparse.count > 0)
+  if (table.row_count == 0 && sparse->count > 0)
     return DP_INVALID("Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = %lld",
-                      (long long)sparse.count);
+                      (long long)sparse->count);
   DP_RETURN_IF_ERROR(dp_shape_make(1, &table.row_count, &rows_shape));
-  dp_shape map_shape = dp_shape_vector(sparse.count);
+  dp_shape map_shape = dp_shape_vector(sparse->count);
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 2, &rows_shape, &is_empty));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 3, &map_shape, &map));
   size_t bytes;
@@ -92,11 +85,56 @@ static dp_status *fill_empty_rows(dp_op_context *context, void *state) {
     return dp_status_out_of_memory();
   DP_RETURN_IF_ERROR(dp_buffer_create(bytes, &table.buffer));
   table.starts = table.buffer->data;
-  dp_status *status = count_rows(&sparse, &table, is_empty->data);
+  dp_status *status = count_rows(sparse, &table, is_empty->data);
   if (!status)
-    status = fill(context, &sparse, &table, is_empty->data, map->data);
+    status = fill(context, sparse, &table, is_empty->data, map->data);
   dp_buffer_release(table.buffer);
   return status;
+}
+
+static dp_status *fill_empty_rows(dp_op_context *context, void *state) {
+  (void)state;
+  dp_sparse sparse;
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  if (dp_op_input(context, 3)->shape.rank != 0)
+    return DP_INVALID("default_value must be a scalar, saw: %s",
+                      dp_shape_text(&dp_op_input(context, 3)->shape));
+  if (sparse.rank == 0)
+    return DP_INVALID("Dense shape cannot be empty.");
+  return fill_rows(context, &sparse);
+}
+
+static dp_status *check_ragged(dp_op_context *context) {
+  const dp_tensor *ids = dp_op_input(context, 0), *values = dp_op_input(context, 1);
+  const dp_tensor *count = dp_op_input(context, 2), *value = dp_op_input(context, 3);
+  if (count->shape.rank != 0)
+    return DP_INVALID("nrows must be a scalar, saw: %s", dp_shape_text(&count->shape));
+  if (ids->shape.rank != 1)
+    return DP_INVALID("value_rowids must be a vector, saw: %s", dp_shape_text(&ids->shape));
+  if (values->shape.rank != 1)
+    return DP_INVALID("values must be a vector, saw: %s", dp_shape_text(&values->shape));
+  if (ids->shape.elements != values->shape.elements)
+    return DP_INVALID("The length of `values` (%lld) must match the first dimension of "
+                      "`value_rowids` (%lld).",
+                      (long long)values->shape.elements, (long long)ids->shape.elements);
+  if (value->shape.rank != 0)
+    return DP_INVALID("default_value must be a scalar, saw: %s", dp_shape_text(&value->shape));
+  return NULL;
+}
+
+static dp_status *fill_empty_ragged_rows(dp_op_context *context, void *state) {
+  (void)state;
+  DP_RETURN_IF_ERROR(check_ragged(context));
+  const dp_tensor *ids = dp_op_input(context, 0);
+  dp_sparse entries = {.indices = ids->data,
+                       .values = dp_op_input(context, 1),
+                       .count = ids->shape.elements,
+                       .rank = 1,
+                       .dims = {dp_tensor_int_at(dp_op_input(context, 2), 0)}};
+  DP_RETURN_IF_ERROR(fill_rows(context, &entries));
+  dp_tensor *filled = &context->outputs[0].tensor;
+  filled->shape = dp_shape_vector(filled->shape.elements);
+  return NULL;
 }
 
 /* ---- Gradient ---- */
@@ -171,10 +209,13 @@ static dp_status *fill_empty_rows_gradient(dp_op_context *context, void *memory)
 
 static const dp_kernel rows[] = {
     {.op = "SparseFillEmptyRows", .compute = fill_empty_rows},
-    {.op = "SparseFillEmptyRowsGrad",
-     .types = {{"T", DP_SET_NUMBERS}},
-     .state_size = sizeof(gradient_state),
-     .create = gradient_create,
-     .compute = fill_empty_rows_gradient},
+    {.op = "RaggedFillEmptyRows", .compute = fill_empty_ragged_rows},
+#define GRADIENT(name)                                                                             \
+  {                                                                                                \
+    .op = name, .types = {{"T", DP_SET_NUMBERS}}, .state_size = sizeof(gradient_state),            \
+    .create = gradient_create, .compute = fill_empty_rows_gradient                                 \
+  }
+    GRADIENT("SparseFillEmptyRowsGrad"),
+    GRADIENT("RaggedFillEmptyRowsGrad"),
 };
 DP_KERNEL_FAMILY(sparse_rows, rows);
