@@ -81,7 +81,9 @@ static dp_status *make_table(void *arg, dp_resource **resource_out) {
   dp_lookup *table = dp_lookup_create(state->name.name, state->kind, state->key_dtype,
                                       state->value_dtype, &state->value_shape);
   dp_status *status = NULL;
-  if (state->kind == DP_LOOKUP_DENSE) {
+  if (state->kind == DP_LOOKUP_DENSE && request->context->input_count < 2)
+    status = DP_INVALID("Unknown input name: deleted_key"); /* the first form cannot say it */
+  else if (state->kind == DP_LOOKUP_DENSE) {
     status =
         dp_lookup_dense_start(table, dp_op_input(request->context, 0),
                               dp_op_input(request->context, 1), state->buckets, state->max_load);
@@ -548,7 +550,7 @@ static const dp_kernel rows[] = {
     MAKE("MutableHashTable"), MAKE("MutableHashTableV2"), MAKE("AnonymousMutableHashTable"),
     MAKE("MutableHashTableOfTensors"), MAKE("MutableHashTableOfTensorsV2"),
     MAKE("AnonymousMutableHashTableOfTensors"),
-    MAKE("MutableDenseHashTableV2"),
+    MAKE("MutableDenseHashTable"), MAKE("MutableDenseHashTableV2"),
     MAKE("AnonymousMutableDenseHashTable"),
     USE("LookupTableFind", find_compute), USE("LookupTableFindV2", find_compute),
     USE("LookupTableInsert", insert_compute), USE("LookupTableInsertV2", insert_compute),
