@@ -82,6 +82,18 @@ dp_partial_shape dp_dataset_common_shape(const dp_partial_shape *a, const dp_par
   return common;
 }
 
+void dp_dataset_save_seeds(dp_dataset *dataset, dp_seed_list *seeds) {
+  for (; dataset; dataset = dataset->input)
+    if (dataset->ops->save_seeds)
+      dataset->ops->save_seeds(dataset, seeds);
+}
+
+void dp_dataset_load_seeds(dp_dataset *dataset, dp_seed_list *seeds) {
+  for (; dataset; dataset = dataset->input)
+    if (dataset->ops->load_seeds)
+      dataset->ops->load_seeds(dataset, seeds);
+}
+
 /* ---- Between ops ---- */
 static void variant_destroy(void *object) {
   dp_dataset_release(object);

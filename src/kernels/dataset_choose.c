@@ -101,8 +101,21 @@ static void directed_destroy(dp_dataset *base) {
   dp_free(dataset->choices);
 }
 
+static void directed_save(dp_dataset *base, dp_seed_list *seeds) {
+  directed_dataset *dataset = (directed_dataset *)base;
+  for (int32_t i = 0; i < dataset->count; ++i)
+    dp_dataset_save_seeds(dataset->choices[i], seeds);
+}
+
+static void directed_load(dp_dataset *base, dp_seed_list *seeds) {
+  directed_dataset *dataset = (directed_dataset *)base;
+  for (int32_t i = 0; i < dataset->count; ++i)
+    dp_dataset_load_seeds(dataset->choices[i], seeds);
+}
+
 static const dp_dataset_ops directed_ops = {"DirectedInterleave", directed_iterate,
-                                            directed_cardinality, directed_destroy};
+                                            directed_cardinality, directed_destroy,
+                                            directed_save,        directed_load};
 
 static dp_status *add_choice(directed_dataset *dataset, dp_dataset *choice) {
   if (dataset->count == 0) {

@@ -26,6 +26,12 @@ typedef struct dp_walk {
   dp_cancel *cancel; /* may be NULL */
 } dp_walk;
 
+/* Numbers that tell the state of generators of random numbers, one generator after the other. */
+typedef struct dp_seed_list {
+  DP_ARRAY(int64_t) numbers;
+  size_t next; /* to be read */
+} dp_seed_list;
+
 typedef struct dp_dataset_ops {
   const char *name; /* "Range" */
   /* A new iterator, at the beginning; `dataset` is retained in it by dp_dataset_iterate. */
@@ -33,6 +39,11 @@ typedef struct dp_dataset_ops {
   /* Number of elements, or one of the below; may be NULL for unknown. */
   int64_t (*cardinality)(dp_dataset *dataset);
   void (*destroy)(dp_dataset *dataset); /* what the kind added; may be NULL */
+  /* For kinds that draw at random: adds the state of the generator, and sets it to what was added
+   * then (a list that is too short changes nothing). Kinds with other inputs than `input` pass
+   * these on to them. NULL for the rest. */
+  void (*save_seeds)(dp_dataset *dataset, dp_seed_list *seeds);
+  void (*load_seeds)(dp_dataset *dataset, dp_seed_list *seeds);
 } dp_dataset_ops;
 #define DP_CARDINALITY_INFINITE (-1)
 #define DP_CARDINALITY_UNKNOWN (-2)
@@ -100,6 +111,10 @@ DP_MUST_USE dp_status *dp_dataset_record_compression(dp_op_context *context, int
 /* Keeps what the context's node made the dataset from, and drops it. */
 void dp_dataset_remember(dp_dataset *dataset, const dp_op_context *context);
 void dp_dataset_forget(dp_dataset *dataset);
+/* The generators of this dataset and of all its inputs; those that functions make for each element
+ * are not among them. */
+void dp_dataset_save_seeds(dp_dataset *dataset, dp_seed_list *seeds);
+void dp_dataset_load_seeds(dp_dataset *dataset, dp_seed_list *seeds);
 
 /* ---- Iterators ---- */
 /* A zeroed iterator of `size` bytes. */

@@ -70,6 +70,45 @@ static void generator_next(seed_generator *generator, uint64_t *seed_out, uint64
   pthread_mutex_unlock(&generator->lock);
 }
 
+/* Everything of a generator as numbers: seeds, counter, key, the words at hand and how many of them
+ * are used. */
+#define SEED_NUMBERS 14
+static void generator_save(seed_generator *generator, dp_seed_list *list) {
+  pthread_mutex_lock(&generator->lock);
+  const source *source = &generator->source;
+  int64_t numbers[SEED_NUMBERS] = {(int64_t)generator->seed, (int64_t)generator->seed2,
+                                   generator->is_fixed, source->used};
+  for (int i = 0; i < 4; ++i) {
+    numbers[4 + i] = source->philox.counter[i];
+    numbers[8 + i] = source->words[i];
+  }
+  numbers[12] = source->philox.key[0];
+  numbers[13] = source->philox.key[1];
+  pthread_mutex_unlock(&generator->lock);
+  for (int i = 0; i < SEED_NUMBERS; ++i)
+    DP_ARRAY_PUSH(&list->numbers, numbers[i]);
+}
+
+static void generator_load(seed_generator *generator, dp_seed_list *list) {
+  if (list->numbers.count - list->next < SEED_NUMBERS)
+    return;
+  const int64_t *numbers = list->numbers.items + list->next;
+  list->next += SEED_NUMBERS;
+  pthread_mutex_lock(&generator->lock);
+  source *source = &generator->source;
+  generator->seed = (uint64_t)numbers[0];
+  generator->seed2 = (uint64_t)numbers[1];
+  generator->is_fixed = numbers[2] != 0;
+  source->used = numbers[3] >= 0 && numbers[3] < 4 ? (int)numbers[3] : 4;
+  for (int i = 0; i < 4; ++i) {
+    source->philox.counter[i] = (uint32_t)numbers[4 + i];
+    source->words[i] = (uint32_t)numbers[8 + i];
+  }
+  source->philox.key[0] = (uint32_t)numbers[12];
+  source->philox.key[1] = (uint32_t)numbers[13];
+  pthread_mutex_unlock(&generator->lock);
+}
+
 /* ---- The dataset ---- */
 typedef struct shuffle_dataset {
   dp_dataset base;
@@ -223,8 +262,16 @@ static void shuffle_destroy(dp_dataset *base) {
   dp_resource_release(((shuffle_dataset *)base)->generator);
 }
 
-static const dp_dataset_ops shuffle_ops = {"Shuffle", shuffle_iterate, shuffle_cardinality,
-                                           shuffle_destroy};
+static void shuffle_save(dp_dataset *base, dp_seed_list *seeds) {
+  generator_save(((shuffle_dataset *)base)->generator, seeds);
+}
+
+static void shuffle_load(dp_dataset *base, dp_seed_list *seeds) {
+  generator_load(((shuffle_dataset *)base)->generator, seeds);
+}
+
+static const dp_dataset_ops shuffle_ops = {"Shuffle",       shuffle_iterate, shuffle_cardinality,
+                                           shuffle_destroy, shuffle_save,    shuffle_load};
 
 /* ---- Kernels ---- */
 /* Of the buffer; all elements fit when it is to be as large as the input, whatever that is. */
@@ -355,8 +402,16 @@ static void random_destroy(dp_dataset *base) {
   dp_resource_release(((random_dataset *)base)->generator);
 }
 
-static const dp_dataset_ops random_ops = {"Random", random_iterate, random_cardinality,
-                                          random_destroy};
+static void random_save(dp_dataset *base, dp_seed_list *seeds) {
+  generator_save(((random_dataset *)base)->generator, seeds);
+}
+
+static void random_load(dp_dataset *base, dp_seed_list *seeds) {
+  generator_load(((random_dataset *)base)->generator, seeds);
+}
+
+static const dp_dataset_ops random_ops = {"Random",       random_iterate, random_cardinality,
+                                          random_destroy, random_save,    random_load};
 
 /* With the generator behind the handle in V2, unless that has none. */
 static dp_status *random_generator(dp_op_context *context, seed_generator **generator_out) {

@@ -197,8 +197,17 @@ static void concatenate_destroy(dp_dataset *dataset) {
   dp_dataset_release(((pair_dataset *)dataset)->second);
 }
 
-static const dp_dataset_ops concatenate_ops = {"Concatenate", concatenate_iterate,
-                                               concatenate_cardinality, concatenate_destroy};
+static void concatenate_save(dp_dataset *dataset, dp_seed_list *seeds) {
+  dp_dataset_save_seeds(((pair_dataset *)dataset)->second, seeds);
+}
+
+static void concatenate_load(dp_dataset *dataset, dp_seed_list *seeds) {
+  dp_dataset_load_seeds(((pair_dataset *)dataset)->second, seeds);
+}
+
+static const dp_dataset_ops concatenate_ops = {"Concatenate",           concatenate_iterate,
+                                               concatenate_cardinality, concatenate_destroy,
+                                               concatenate_save,        concatenate_load};
 
 static dp_status *concatenate_compute(dp_op_context *context, void *state) {
   dp_dataset *first, *second;
@@ -277,7 +286,20 @@ static void zip_destroy(dp_dataset *base) {
   dp_free(dataset->inputs);
 }
 
-static const dp_dataset_ops zip_ops = {"Zip", zip_iterate, zip_cardinality, zip_destroy};
+static void zip_save(dp_dataset *base, dp_seed_list *seeds) {
+  zip_dataset *dataset = (zip_dataset *)base;
+  for (int32_t i = 0; i < dataset->count; ++i)
+    dp_dataset_save_seeds(dataset->inputs[i], seeds);
+}
+
+static void zip_load(dp_dataset *base, dp_seed_list *seeds) {
+  zip_dataset *dataset = (zip_dataset *)base;
+  for (int32_t i = 0; i < dataset->count; ++i)
+    dp_dataset_load_seeds(dataset->inputs[i], seeds);
+}
+
+static const dp_dataset_ops zip_ops = {"Zip",       zip_iterate, zip_cardinality,
+                                       zip_destroy, zip_save,    zip_load};
 
 static dp_status *zip_compute(dp_op_context *context, void *state) {
   zip_dataset *dataset = dp_dataset_create(&zip_ops, sizeof(zip_dataset), NULL);

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include "kernels/families_internal.h"
+#include "kernels/iterator_checkpoint_internal.h"
 #include "kernels/ragged_internal.h"
 #include "kernels/tensor_list_internal.h"
 #include "kernels/tensor_variant_internal.h"
@@ -16,6 +17,7 @@ static const dp_kernel_family *const families[] = {DP_KERNEL_FAMILIES(FAMILY_ADD
 static void register_all(void) {
   for (size_t i = 0; families[i]; ++i)
     dp_kernel_register(families[i]->rows, families[i]->count);
+  dp_variant_register(&dp_iterator_state_ops);
   dp_variant_register(&dp_list_ops);
   dp_variant_register(&dp_ragged_ops);
   dp_variant_register(&dp_tensor_variant_ops);

@@ -19,6 +19,7 @@ static void resource_destroy(dp_resource *base) {
   pthread_mutex_destroy(&resource->lock);
   dp_free(resource->dtypes);
   dp_free(resource->shapes);
+  DP_ARRAY_FREE(&resource->seeds.numbers);
   dp_free(resource);
 }
 
@@ -73,17 +74,74 @@ dp_status *dp_components_check(int32_t expected_count, const dp_dtype *expected_
   return NULL;
 }
 
+/* Consumes the walk and the seeds. */
+static void replace_walk(dp_iterator_resource *resource, dp_iterator *fresh, int64_t position,
+                         dp_seed_list *seeds) {
+  pthread_mutex_lock(&resource->lock);
+  dp_iterator *old = resource->iterator;
+  dp_seed_list old_seeds = resource->seeds;
+  resource->iterator = fresh;
+  resource->position = position;
+  resource->seeds = *seeds;
+  pthread_mutex_unlock(&resource->lock);
+  *seeds = (dp_seed_list){0};
+  DP_ARRAY_FREE(&old_seeds.numbers);
+  dp_iterator_destroy(old);
+}
+
 dp_status *dp_iterator_resource_start(dp_iterator_resource *resource, dp_dataset *dataset) {
   DP_RETURN_IF_ERROR(dp_components_check(resource->component_count, resource->dtypes,
                                          resource->shapes, dataset->component_count,
                                          dataset->dtypes, dataset->shapes));
-  dp_iterator *fresh = dp_dataset_iterate(dataset);
-  pthread_mutex_lock(&resource->lock);
-  dp_iterator *old = resource->iterator;
-  resource->iterator = fresh;
-  pthread_mutex_unlock(&resource->lock);
-  dp_iterator_destroy(old);
+  dp_seed_list seeds = {0};
+  dp_dataset_save_seeds(dataset, &seeds);
+  replace_walk(resource, dp_dataset_iterate(dataset), 0, &seeds);
   return NULL;
+}
+
+/* Elements that failed count: asked again, a walk goes on behind them. One that nobody waited for
+ * does not. */
+static bool is_taken(const dp_status *status, bool more) {
+  int code = dp_status_code(status);
+  return status ? code != DP_CANCELLED && code != DP_DEADLINE_EXCEEDED : more;
+}
+
+static dp_status *skip(dp_iterator *iterator, const dp_walk *walk, int64_t count) {
+  int32_t components = iterator->dataset->component_count;
+  dp_tensor *element = dp_element_create(components);
+  dp_status *status = NULL;
+  for (bool more = true; count > 0 && more && !status; --count) {
+    status = dp_iterator_next(iterator, walk, element, &more);
+    if (status && is_taken(status, more)) {
+      dp_status_release(status);
+      status = NULL;
+      more = true;
+    }
+    dp_element_clear(element, components);
+  }
+  dp_element_destroy(element, components);
+  return status;
+}
+
+dp_status *dp_iterator_resource_resume(dp_iterator_resource *resource, const dp_walk *walk,
+                                       int64_t position, dp_seed_list *seeds) {
+  pthread_mutex_lock(&resource->lock);
+  dp_dataset *dataset = resource->iterator ? dp_dataset_retain(resource->iterator->dataset) : NULL;
+  pthread_mutex_unlock(&resource->lock);
+  if (!dataset)
+    return dp_status_create(DP_FAILED_PRECONDITION,
+                            "Restore() failed because the iterator has not been initialized. "
+                            "Ensure that you have run the initializer operation for this iterator "
+                            "before restoring it.");
+  dp_dataset_load_seeds(dataset, seeds);
+  dp_iterator *fresh = dp_dataset_iterate(dataset);
+  dp_dataset_release(dataset);
+  dp_status *status = skip(fresh, walk, position);
+  if (status)
+    dp_iterator_destroy(fresh);
+  else
+    replace_walk(resource, fresh, position, seeds);
+  return status;
 }
 
 dp_status *dp_iterator_resource_next(dp_iterator_resource *resource, const dp_walk *walk,
@@ -91,9 +149,10 @@ dp_status *dp_iterator_resource_next(dp_iterator_resource *resource, const dp_wa
   dp_status *status;
   *more_out = false;
   pthread_mutex_lock(&resource->lock);
-  if (resource->iterator)
+  if (resource->iterator) {
     status = dp_iterator_next(resource->iterator, walk, element, more_out);
-  else
+    resource->position += is_taken(status, *more_out);
+  } else
     status = dp_status_create(DP_FAILED_PRECONDITION,
                               "GetNext() failed because the iterator has not been initialized. "
                               "Ensure that you have run the initializer operation for this "

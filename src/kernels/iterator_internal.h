@@ -14,6 +14,9 @@ typedef struct dp_iterator_resource {
   int32_t component_count; /* as declared */
   dp_dtype *dtypes;
   dp_partial_shape *shapes;
+  /* How the walk can be walked again (see iterator_checkpoint.c), under the lock. */
+  int64_t position;   /* elements that were taken, those that failed too */
+  dp_seed_list seeds; /* of the dataset's generators when the walk began */
 } dp_iterator_resource;
 
 extern const dp_resource_ops dp_iterator_resource_ops; /* "N10tensorflow4data16IteratorResourceE" */
@@ -24,6 +27,11 @@ DP_MUST_USE dp_status *dp_iterator_resource_create(const dp_node *node, dp_devic
 /* Begins a walk through `dataset`, whose components must fit. */
 DP_MUST_USE dp_status *dp_iterator_resource_start(dp_iterator_resource *resource,
                                                   dp_dataset *dataset);
+/* Begins the walk anew with these seeds, which it takes, and goes on to a position; waits.
+ * FAILED_PRECONDITION when no walk has begun. */
+DP_MUST_USE dp_status *dp_iterator_resource_resume(dp_iterator_resource *resource,
+                                                   const dp_walk *walk, int64_t position,
+                                                   dp_seed_list *seeds);
 /* The next element; waits. component_count tensors, the caller's on success with *more_out. */
 DP_MUST_USE dp_status *dp_iterator_resource_next(dp_iterator_resource *resource,
                                                  const dp_walk *walk, dp_tensor *element,
