@@ -8,6 +8,7 @@
 #include "kernels/iterator_checkpoint_internal.h"
 #include "kernels/ragged_internal.h"
 #include "kernels/tensor_list_internal.h"
+#include "kernels/tensor_map_internal.h"
 #include "kernels/tensor_variant_internal.h"
 
 #define FAMILY_ADDRESS(name) &dp_kernel_family_##name,
@@ -20,6 +21,7 @@ static void register_all(void) {
   dp_variant_register(&dp_iterator_state_ops);
   dp_variant_register(&dp_list_ops);
   dp_variant_register(&dp_ragged_ops);
+  dp_variant_register(&dp_tensor_map_ops);
   dp_variant_register(&dp_tensor_variant_ops);
 }
 
