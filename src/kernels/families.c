@@ -4,6 +4,7 @@
 #include "kernels/kernels.h"
 
 #include <pthread.h>
+#include "kernels/csr_internal.h"
 #include "kernels/families_internal.h"
 #include "kernels/iterator_checkpoint_internal.h"
 #include "kernels/ragged_internal.h"
@@ -18,6 +19,7 @@ static const dp_kernel_family *const families[] = {DP_KERNEL_FAMILIES(FAMILY_ADD
 static void register_all(void) {
   for (size_t i = 0; families[i]; ++i)
     dp_kernel_register(families[i]->rows, families[i]->count);
+  dp_variant_register(&dp_csr_ops);
   dp_variant_register(&dp_iterator_state_ops);
   dp_variant_register(&dp_list_ops);
   dp_variant_register(&dp_ragged_ops);
