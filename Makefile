@@ -16,6 +16,7 @@ run_tests = tools/run-tests $(if $(SUITE),--suite '$(SUITE)') $(if $(K),--only '
 build: ## build build/downpour and build/libdownpour.so
 	@tools/setup build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	@test $(BUILD)/build.ninja -nt src/kernels || meson setup --reconfigure $(BUILD) # files came or went
 	@ninja -C $(BUILD)
 
 run: build ## train a network on MNIST with a cluster on this machine [STEPS=2400]
