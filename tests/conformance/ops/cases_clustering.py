@@ -21,7 +21,8 @@ for points, centers, width in ((1, 1, 1), (7, 3, 2), (50, 20, 17), (30, 1500, 4)
             f"{points} {centers} {width} {k}", tolerance=(1e-4, 1e-4))
 add("NearestNeighbors", [floats(3, 2), floats(0, 2), np.int64(2)], "no centers")
 add("NearestNeighbors", [np.ones((3, 2), np.float32), np.ones((5, 2), np.float32), np.int64(3)], "equal")
-for name, points, centers, k in (("no points", floats(0, 2), floats(3, 2), 1), ("widths", floats(3, 2), floats(3, 3), 1),
+for name, points, centers, k in (("no points", floats(0, 2), floats(3, 2), 1), ("widths", floats(3, 2), floats(3,
+        3), 1),
                                  ("points", floats(3), floats(3, 2), 1), ("centers", floats(3, 2), floats(3), 1),
                                  ("k", floats(3, 2), floats(3, 2), [1])):
     add("NearestNeighbors", [points, centers, np.array(k, np.int64)], f"wrong {name}")
@@ -38,7 +39,8 @@ for slot in range(4):
     wrong[slot] = wrong[slot][None]
     add("KmeansPlusPlusInitialization", wrong, f"wrong rank {slot}")
 for name, points, wanted in (("none", 5, 0), ("more", 5, 6), ("no points", 0, 1)):
-    add("KmeansPlusPlusInitialization", [floats(points, 2), np.int64(wanted), np.int64(1), np.int64(0)], f"wrong {name}")
+    add("KmeansPlusPlusInitialization", [floats(points, 2), np.int64(wanted), np.int64(1), np.int64(0)],
+            f"wrong {name}")
 
 # ---- KMC2ChainInitialization ----
 for count in (1, 2, 10, 100):

@@ -129,7 +129,8 @@ for dtype, batch in itertools.product(DTYPES, ((), (3,))):
             return [dense(csr, t), parts(csr, t)]
         add("SparseMatrixSparseMatMul", label, products)
         for turned, conjugated in itertools.product((False, True), (False, True)):
-            def with_dense(feeds, t=dtype, x=batch + left, y=batch + right, ways=ways_of(a, b), out=(turned, conjugated)):
+            def with_dense(feeds, t=dtype, x=batch + left, y=batch + right, ways=ways_of(a, b), out=(turned,
+                    conjugated)):
                 return make_op("SparseMatrixMatMul", a=matrix(feeds, x, t), b=feed(feeds, numbers(y, t)),
                                transpose_output=out[0], conjugate_output=out[1], **ways)
             add("SparseMatrixMatMul", f"{label} {turned} {conjugated}", with_dense)
@@ -138,8 +139,10 @@ for name, x, y in (("inner", (3, 4), (3, 4)), ("batch", (2, 3, 4), (3, 4, 5)),
     add("SparseMatrixMatMul", name, lambda f, x=x, y=y: make_op(
         "SparseMatrixMatMul", a=matrix(f, x, np.float64), b=feed(f, numbers(y, np.float64))))
     add("SparseMatrixSparseMatMul", name, lambda f, x=x, y=y: dense(make_op(
-        "SparseMatrixSparseMatMul", a=matrix(f, x, np.float64), b=matrix(f, y, np.float64), type=tf.float64), np.float64))
+        "SparseMatrixSparseMatMul", a=matrix(f, x, np.float64), b=matrix(f, y, np.float64), type=tf.float64),
+                np.float64))
 add("SparseMatrixMatMul", "dtypes", lambda f: make_op(
     "SparseMatrixMatMul", a=matrix(f, (3, 4), np.float64), b=feed(f, numbers((4, 5), np.float32))))
 add("SparseMatrixSparseMatMul", "dtypes", lambda f: dense(make_op(
-    "SparseMatrixSparseMatMul", a=matrix(f, (3, 4), np.float64), b=matrix(f, (4, 5), np.float32), type=tf.float64), np.float64))
+    "SparseMatrixSparseMatMul", a=matrix(f, (3, 4), np.float64), b=matrix(f, (4, 5), np.float32), type=tf.float64),
+            np.float64))

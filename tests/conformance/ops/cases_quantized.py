@@ -70,12 +70,14 @@ for low, high in RANGES + ((0, 0), (1, 1)):
             add(op, f"[{low}, {high}] {kind.name}", dict(features=codes((5, 7), kind), min_features=f32(low),
                                                          max_features=f32(high)), out_type=kind)
 SMALL = Quantized([-5, 0, 3, 1000, -70000], tf.qint32)
-add("QuantizeDownAndShrinkRange", "near zero", dict(input=SMALL, input_min=f32(-1e6), input_max=f32(1e6)), out_type=tf.quint8)
+add("QuantizeDownAndShrinkRange", "near zero", dict(input=SMALL, input_min=f32(-1e6), input_max=f32(1e6)),
+        out_type=tf.quint8)
 add("QuantizeDownAndShrinkRange", "nothing", dict(input=codes((0,), tf.qint32), input_min=f32(-1), input_max=f32(1)),
     out_type=tf.quint8)
 add("RequantizationRange", "near zero", dict(input=SMALL, input_min=f32(-1e6), input_max=f32(1e6)))
 for low, high in ((1, 2), (0, -1), (-1, -2)):
-    add("Requantize", f"wrong [{low}, {high}]", dict(input=SMALL, input_min=f32(-1), input_max=f32(1), requested_output_min=f32(low),
+    add("Requantize", f"wrong [{low}, {high}]", dict(input=SMALL, input_min=f32(-1), input_max=f32(1),
+            requested_output_min=f32(low),
                                                      requested_output_max=f32(high)), out_type=tf.quint8)
 
 # ---- Concat ----
@@ -90,7 +92,8 @@ for kind in (tf.quint8, tf.qint32):
 
 # ---- Products and sums ----
 for (a_range, b_range), (turn_a, turn_b) in itertools.product(
-        (((0, 6), (-1, 1)), ((-3.5, 10), (-20, -5)), ((2, 3), (-100, 1000))), itertools.product((False, True), repeat=2)):
+        (((0, 6), (-1, 1)), ((-3.5, 10), (-20, -5)), ((2, 3), (-100, 1000))), itertools.product((False, True),
+                repeat=2)):
     for m, k, n in ((3, 4, 5), (1, 1, 1), (20, 70, 30)):
         add("QuantizedMatMul", f"{a_range} {b_range} {turn_a} {turn_b} {m} {k} {n}", dict(
             a=codes((k, m) if turn_a else (m, k), tf.quint8), b=codes((n, k) if turn_b else (k, n), tf.quint8),
@@ -106,7 +109,8 @@ for (x, y), (x_range, y_range) in itertools.product(
         (((4, 5), (4, 5)), ((4, 5), (5,)), ((5,), (4, 5)), ((), (4, 5)), ((3, 4, 5), (5,)), ((1,), (7,)), ((3,), (4,))),
         (((0, 6), (-1, 1)), ((-3.5, 10), (-20, -5)), ((1, 1), (0, 1)))):
     add("QuantizedMul", f"{x} {y} {x_range} {y_range}", dict(
-        x=codes(x, tf.quint8), y=codes(y, tf.quint8), min_x=f32(x_range[0]), max_x=f32(x_range[1]), min_y=f32(y_range[0]),
+        x=codes(x, tf.quint8), y=codes(y, tf.quint8), min_x=f32(x_range[0]), max_x=f32(x_range[1]),
+                min_y=f32(y_range[0]),
         max_y=f32(y_range[1])), Toutput=tf.qint32)
 for kind, (shape, width), (low, high) in itertools.product(
         (tf.quint8, tf.qint8), (((3, 5), 5), ((2, 3, 4, 5), 5), ((3, 5), 4), ((5,), 5)), ((0, 6), (-3.5, 10))):
@@ -116,12 +120,14 @@ for kind, (shape, width), (low, high) in itertools.product(
 for padding, stride, size in itertools.product(("SAME", "VALID"), (1, 2), (1, 3)):
     for image_range, filter_range in (((0, 6), (-1, 1)), ((-3.5, 10), (-20, 4)), ((-1, 0), (0, 1))):
         add("QuantizedConv2D", f"{padding} {stride} {size} {image_range} {filter_range}", dict(
-            input=codes((2, 7, 6, 3), tf.quint8), filter=codes((size, size, 3, 4), tf.quint8), min_input=f32(image_range[0]),
+            input=codes((2, 7, 6, 3), tf.quint8), filter=codes((size, size, 3, 4), tf.quint8),
+                    min_input=f32(image_range[0]),
             max_input=f32(image_range[1]), min_filter=f32(filter_range[0]), max_filter=f32(filter_range[1])),
             out_type=tf.qint32, strides=[1, stride, stride, 1], padding=padding)
 
 # ---- Poolings ----
-for op, kind, padding, stride, size in itertools.product(("QuantizedMaxPool", "QuantizedAvgPool"), (tf.quint8, tf.qint8),
+for op, kind, padding, stride, size in itertools.product(("QuantizedMaxPool", "QuantizedAvgPool"), (tf.quint8,
+        tf.qint8),
                                                          ("SAME", "VALID"), (1, 2), (2, 3)):
     add(op, f"{kind.name} {padding} {stride} {size}", dict(
         input=codes((2, 7, 6, 3), kind), min_input=f32(-3), max_input=f32(5)), ksize=[1, size, size, 1],

@@ -36,12 +36,15 @@ add("ImmutableConst", [], "no file", dtype=tf.float32, shape=[2], memory_region_
 add("IsTensorFloat32Enabled", [])
 
 # ---- IsotonicRegression ----
-for dtype, output in ((np.float32, tf.float32), (np.float64, tf.float64), (np.float16, tf.float16), (bfloat16, tf.bfloat16),
+for dtype, output in ((np.float32, tf.float32), (np.float64, tf.float64), (np.float16, tf.float16), (bfloat16,
+        tf.bfloat16),
                       (np.int8, tf.float32), (np.int16, tf.float32), (np.int32, tf.float64), (np.int64, tf.float64)):
     for shape in ((7,), (3, 40), (2, 2, 5), (1,), (0,), (3, 0), ()):
-        add("IsotonicRegression", [np.asarray(RANDOM.randn(*shape) * 20).astype(dtype)], f"{np.dtype(dtype).name}{list(shape)}",
+        add("IsotonicRegression", [np.asarray(RANDOM.randn(*shape) * 20).astype(dtype)],
+                f"{np.dtype(dtype).name}{list(shape)}",
             output_dtype=output)
-for name, values in (("rising", range(9)), ("falling", range(9, 0, -1)), ("equal", [3] * 5), ("infinite", [np.inf, 1, np.inf, 2])):
+for name, values in (("rising", range(9)), ("falling", range(9, 0, -1)), ("equal", [3] * 5), ("infinite", [np.inf,
+        1, np.inf, 2])):
     add("IsotonicRegression", [np.array(values, np.float32)], name, output_dtype=tf.float32)
 
 # ---- RandomIndexShuffle ----
@@ -81,7 +84,8 @@ for dtype in (np.float32, np.float64, np.float16):
             attrs = dict(variance_epsilon=0.01, scale_after_normalization=scales)
             tolerance = (1e-2, 2e-2) if dtype == np.float16 else (1e-4, 1e-5) if dtype == np.float32 else None
             label = f"{np.dtype(dtype).name}{list(shape)} {scales}"
-            add("BatchNormWithGlobalNormalization", [image, mean, variance, beta, gamma], label, tolerance=tolerance, **attrs)
+            add("BatchNormWithGlobalNormalization", [image, mean, variance, beta, gamma], label,
+                    tolerance=tolerance, **attrs)
             add("BatchNormWithGlobalNormalizationGrad", [image, mean, variance, gamma, gradient], label,
                 tolerance=tolerance, **attrs)
 IMAGE, VECTOR = np.ones((2, 2, 2, 3), np.float32), np.ones(3, np.float32)
@@ -141,7 +145,9 @@ for name, image, pairs, filters in (
         ("batch", IMAGE, sides(0, 1, 0), FILTERS), ("channels", IMAGE, sides(3, 1, 0), FILTERS),
         ("depth", IMAGE, NONE, FILTERS[:, :, :2]), ("empty", IMAGE[:0], NONE, FILTERS)):
     convolve("FusedPadConv2D", [image, pairs, filters], name, **attrs)
-    convolve("FusedResizeAndPadConv2D", [image, np.array([5, 6], np.int32), pairs, filters], name, resize_align_corners=False,
+    convolve("FusedResizeAndPadConv2D", [image, np.array([5, 6], np.int32), pairs, filters], name,
+            resize_align_corners=False,
         **attrs)
 for name, size in (("no size", [0, 6]), ("negative size", [-1, 6])):
-    convolve("FusedResizeAndPadConv2D", [IMAGE, np.array(size, np.int32), NONE, FILTERS], name, resize_align_corners=False, **attrs)
+    convolve("FusedResizeAndPadConv2D", [IMAGE, np.array(size, np.int32), NONE, FILTERS], name,
+            resize_align_corners=False, **attrs)

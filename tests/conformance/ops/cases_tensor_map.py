@@ -72,7 +72,8 @@ for name, first, second in (("float", np.float32(1.5), np.float32(2.5)), ("int",
         return size(handle), maps.has(handle, first), maps.lookup(handle, second), size(whole), maps.has(whole, first)
     add("TensorMapErase", name, less)
 add("TensorMapInsert", "replaces", lambda m: (
-    lambda h: (size(h), m.lookup(h, np.int32(1))))(m.filled((np.int32(1), ONE), (np.int32(2), ONE), (np.int32(1), TWO))))
+    lambda h: (size(h), m.lookup(h, np.int32(1))))(m.filled((np.int32(1), ONE), (np.int32(2), ONE), (np.int32(1),
+            TWO))))
 add("TensorMapInsert", "both stay", lambda m: (lambda h: (
     size(h), size(m.insert(h, np.int32(2), TWO)), size(m.insert(h, np.int32(3), TWO)), m.lookup(
         m.insert(h, np.int32(1), TWO), np.int32(1)), m.lookup(h, np.int32(1))))(m.filled((np.int32(1), ONE))))

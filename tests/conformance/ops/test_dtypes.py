@@ -16,6 +16,7 @@ NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 # What is left out, and why.
 EXCEPTIONS = {
     "_FusedConv2D": "an op that TensorFlow's optimizer makes; quantized forms come from no client",
+    "QuantizedConv2D": "filters of qint8, which TensorFlow has for oneDNN alone: without it, nothing comes out",
     "Qr": "half, which no gradient and no layer asks for",
 }
 
