@@ -79,12 +79,15 @@ typedef struct callable_run {
   int64_t deadline;
   step_feed *feeds;
   size_t feed_count;
+  bool has_begun; /* with an id that must be retired */
   dp_master_callable_done_fn done;
   void *arg;
 } callable_run;
 
 /* Consumes `status`. */
 static void finish_run(callable_run *run, dp_status *status, dp_run_callable_response *response) {
+  if (run->has_begun)
+    dp_master_step_retire(run->plan, status);
   if (status)
     dp_master_session_note_loss(run->session, run->cancel);
   run->done(run->arg, status, response);
@@ -108,20 +111,21 @@ static void step_done(void *arg, dp_status *status, step_result *result) {
   finish_run(arg, status, status ? NULL : &response);
 }
 
-static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
+static void id_known(void *arg, dp_status *status, int64_t step_id) {
   callable_run *run = arg;
+  step_plan *plan = run->plan;
   if (status) {
     finish_run(run, status, NULL);
     return;
   }
-  run->plan = plan;
+  run->has_begun = true;
   size_t fetch_count = plan->signature.names.fetch_count;
   size_t *fetches = DP_NEW_ARRAY(size_t, fetch_count + 1);
   for (size_t i = 0; i < fetch_count; i++)
     fetches[i] = i;
   const Tensorflow__RunOptions *options = run->callable->options->run_options;
   step_order order = {.plan = plan,
-                      .step_id = dp_master_step_id(),
+                      .step_id = step_id,
                       .feeds = run->feeds,
                       .feed_count = run->feed_count,
                       .fetches = fetches,
@@ -129,6 +133,16 @@ static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
                       .options = options};
   dp_master_step_run(&order, run->cancel, run->deadline, step_done, run);
   dp_free(fetches);
+}
+
+static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
+  callable_run *run = arg;
+  if (status) {
+    finish_run(run, status, NULL);
+    return;
+  }
+  run->plan = plan;
+  dp_master_step_begin(plan, run->cancel, run->deadline, id_known, run);
 }
 
 static callable *find_callable(master_session *session, int64_t handle) {

@@ -224,12 +224,15 @@ typedef struct step_call {
   step_feed *feeds;
   size_t feed_count;
   Tensorflow__RunOptions *options; /* a copy */
+  bool has_begun;                  /* with an id that must be retired */
   dp_master_step_done_fn done;
   void *arg;
 } step_call;
 
 /* Consumes `status` and the tensors of the response that the caller leaves there. */
 static void finish_step_call(step_call *call, dp_status *status, dp_run_step_response *response) {
+  if (call->has_begun)
+    dp_master_step_retire(call->plan, status);
   if (status)
     dp_master_session_note_loss(call->session, call->cancel);
   call->done(call->arg, status, response);
@@ -259,6 +262,28 @@ static void step_done(void *arg, dp_status *status, step_result *result) {
   finish_step_call(call, NULL, &response);
 }
 
+static void id_known(void *arg, dp_status *status, int64_t step_id) {
+  step_call *call = arg;
+  step_plan *plan = call->plan;
+  if (status) {
+    finish_step_call(call, status, NULL);
+    return;
+  }
+  call->has_begun = true;
+  size_t fetch_count = plan->signature.names.fetch_count;
+  size_t *fetches = DP_ARENA_ARRAY(call->arena, size_t, fetch_count + 1);
+  for (size_t i = 0; i < fetch_count; i++)
+    fetches[i] = i;
+  step_order order = {.plan = plan,
+                      .step_id = step_id,
+                      .feeds = call->feeds,
+                      .feed_count = call->feed_count,
+                      .fetches = fetches,
+                      .fetch_count = fetch_count,
+                      .options = call->options};
+  dp_master_step_run(&order, call->cancel, call->deadline, step_done, call);
+}
+
 static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
   step_call *call = arg;
   if (status) {
@@ -266,18 +291,7 @@ static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
     return;
   }
   call->plan = plan;
-  size_t fetch_count = plan->signature.names.fetch_count;
-  size_t *fetches = DP_ARENA_ARRAY(call->arena, size_t, fetch_count + 1);
-  for (size_t i = 0; i < fetch_count; i++)
-    fetches[i] = i;
-  step_order order = {.plan = plan,
-                      .step_id = dp_master_step_id(),
-                      .feeds = call->feeds,
-                      .feed_count = call->feed_count,
-                      .fetches = fetches,
-                      .fetch_count = fetch_count,
-                      .options = call->options};
-  dp_master_step_run(&order, call->cancel, call->deadline, step_done, call);
+  dp_master_step_begin(plan, call->cancel, call->deadline, id_known, call);
 }
 
 static dp_status *make_step_call(master_session *session, const dp_run_step_request *request,
@@ -303,6 +317,10 @@ static dp_status *make_step_call(master_session *session, const dp_run_step_requ
   return NULL;
 }
 
+static int64_t given_key(const Tensorflow__RunOptions *options) {
+  return options && options->experimental ? options->experimental->collective_graph_key : 0;
+}
+
 /* Consumes the reference to `session`. */
 static void run_whole(master_session *session, const dp_run_step_request *request,
                       dp_cancel *cancel, dp_master_step_done_fn done, void *arg) {
@@ -320,7 +338,8 @@ static void run_whole(master_session *session, const dp_run_step_request *reques
     feeds[i] = request->feeds[i].name;
   step_signature signature = {.names = {feeds, request->feed_count, request->fetches,
                                         request->fetch_count, request->targets,
-                                        request->target_count}};
+                                        request->target_count},
+                              .collective_key = given_key(call->options)};
   dp_master_plan_get(session, &signature, cancel, call->deadline, plan_ready, call);
 }
 

@@ -38,6 +38,7 @@ typedef struct master_session {
   dp_arena *arena;
   Tensorflow__ConfigProto *config; /* never NULL */
   const char *task;                /* the master's own name in the session's cluster */
+  char *leader;                    /* of collective groups: who knows the next step id */
   void *cluster;                   /* the session's */
   bool owns_cluster;               /* the client described it */
   dp_cancel *life;                 /* parent of its steps' scopes */
@@ -66,6 +67,7 @@ typedef struct master_session {
 typedef struct step_signature {
   dp_planner_signature names;
   bool is_partial;
+  int64_t collective_key; /* that the client gives the graph; 0: none */
 } step_signature;
 
 typedef struct plan_piece {
@@ -87,6 +89,7 @@ typedef struct step_plan {
   plan_piece *pieces;
   size_t piece_count;
   atomic_bool has_pieces; /* the two above are set */
+  int64_t collective_key; /* 0: there are no collectives in it */
   size_t client_piece;    /* the piece that feeds go to and fetches come from */
   plan_state state;
   dp_status *failure;
@@ -148,6 +151,15 @@ typedef void (*step_done_fn)(void *arg, dp_status *status, step_result *result);
 void dp_master_step_run(const step_order *order, dp_cancel *cancel, int64_t deadline,
                         step_done_fn done, void *arg);
 int64_t dp_master_step_id(void);
+
+/* ---- sequence.c ---- */
+/* The id of a plan's next step. With collectives in it that is what the leader's table says, so
+ * that masters of several tasks agree. Then, and only then, dp_master_step_retire must follow the
+ * step, in whichever way it ended. */
+typedef void (*step_id_fn)(void *arg, dp_status *status, int64_t step_id);
+void dp_master_step_begin(step_plan *plan, dp_cancel *cancel, int64_t deadline, step_id_fn done,
+                          void *arg);
+void dp_master_step_retire(step_plan *plan, const dp_status *outcome);
 int64_t dp_master_deadline(int64_t milliseconds);
 /* The deadline that options or, without one there, the session's configuration set: a little before
  * the client's own, so that it hears from us whom the step was waiting for. */

@@ -45,6 +45,7 @@ static step_plan *make_plan(master_session *session, const step_signature *signa
   plan->signature.names.fetches = copy_names(plan->arena, names->fetches, names->fetch_count);
   plan->signature.names.targets = copy_names(plan->arena, names->targets, names->target_count);
   plan->signature.names.connections = copy_connections(plan->arena, names);
+  plan->collective_key = signature->collective_key;
   return plan;
 }
 
@@ -110,6 +111,8 @@ static void print_signature(const step_signature *signature, dp_text *key) {
   }
   for (size_t i = 0; i < names->connection_count; i++)
     dp_text_printf(key, "=%s=%s", names->connections[i].from, names->connections[i].to);
+  if (signature->collective_key != 0)
+    dp_text_printf(key, "#%lld", (long long)signature->collective_key);
 }
 
 /* A failed plan leaves the table, unless another has taken its place meanwhile. */
@@ -216,6 +219,7 @@ static void register_piece(registration *all, size_t index, const dp_graph *grap
   request.graph_def = dp_graph_export_given(graph, arena, true);
   request.graph_options = session->config->graph_options;
   request.config_proto = session->config;
+  request.collective_graph_key = all->plan->collective_key;
   piece_registration *one = DP_NEW(piece_registration);
   *one = (piece_registration){all, &all->plan->pieces[index]};
   dp_worker_peer *peer = session->workers[all->plan->pieces[index].worker].peer;
@@ -304,6 +308,8 @@ static dp_status *make_partitions(step_plan *plan, dp_partitions *partitions_out
     status = dp_planner_place(graph, &session->devices, &place);
   if (!status)
     status = dp_planner_optimize(graph, session->config->graph_options);
+  if (!status && plan->collective_key == 0)
+    plan->collective_key = dp_planner_collective_key(graph);
   if (!status)
     status = dp_planner_partition(graph, DP_PARTITION_BY_TASK, device_incarnation, session,
                                   partitions_out);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include "base/log.h"
 #include "base/philox.h"
+#include "collective/collective.h"
 #include "master/master_internal.h"
 #include "wire/device_name.h"
 
@@ -76,6 +77,7 @@ static void destroy_session(master_session *session) {
   pthread_mutex_destroy(&session->lock);
   dp_arena_destroy(session->arena);
   dp_free(session->handle);
+  dp_free(session->leader);
   dp_free(session);
   pthread_mutex_lock(&master->lock);
   master->live_sessions--;
@@ -419,6 +421,14 @@ static dp_status *settle_cluster(master_session *session, const char *target) {
   return NULL;
 }
 
+static void settle_leader(master_session *session) {
+  const Tensorflow__ConfigProto__Experimental *options = session->config->experimental;
+  const char *const *tasks;
+  size_t count = session->master->cluster->tasks(session->cluster, &tasks);
+  session->leader =
+      dp_collective_leader(options ? options->collective_group_leader : NULL, tasks, count);
+}
+
 static dp_status *prepare_session(master_session *session,
                                   const Tensorflow__CreateSessionRequest *request) {
   if (request->config)
@@ -431,6 +441,7 @@ static dp_status *prepare_session(master_session *session,
   if (request->graph_def)
     DP_RETURN_IF_ERROR(dp_graph_import(session->graph, request->graph_def));
   DP_RETURN_IF_ERROR(settle_cluster(session, request->target));
+  settle_leader(session);
   return choose_workers(session);
 }
 

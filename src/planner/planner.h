@@ -110,6 +110,11 @@ typedef enum dp_partition_by { DP_PARTITION_BY_TASK, DP_PARTITION_BY_DEVICE } dp
 /* Incarnation of a device by its full name; 0 when unknown. */
 typedef uint64_t (*dp_planner_incarnation_fn)(void *arg, const char *device);
 
+/* TensorFlow's key of a graph with collective ops in it or in the functions that it calls, made of
+ * their instance keys; 0 without such ops. Masters of several tasks that run the same collectives
+ * agree on step ids by it. */
+int64_t dp_planner_collective_key(const dp_graph *graph);
+
 /* Cuts a placed graph. Loops whose bodies span locations get the control loops that TensorFlow
  * adds; edge names, keys and attributes are as TensorFlow makes them, so that either make of worker
  * can run a piece. Frees nothing of `graph`. */

@@ -36,7 +36,7 @@ struct dp_step {
   dp_tensor_store *tensor_store;   /* what this step adds to that */
   dp_step_stats *stats;            /* NULL unless the run wants them */
   const char *container;           /* name of the container for what dies with the step */
-  void *collective;                /* the collective room's executor, or NULL */
+  const void *collective;          /* the collective room's dp_collective_step, or NULL */
 };
 
 /* ---- Statistics of a step, for RunMetadata ---- */

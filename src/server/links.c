@@ -144,7 +144,7 @@ static void close_cluster(void *links) {
   dp_links_destroy(links);
 }
 
-const dp_worker_peers_ops dp_links_peers_ops = {find_peer, open_cluster, close_cluster};
+const dp_worker_peers_ops dp_links_peers_ops = {find_peer, open_cluster, close_cluster, list_tasks};
 const dp_master_cluster_ops dp_links_cluster_ops = {list_tasks, find_peer, open_cluster,
                                                     close_cluster};
 

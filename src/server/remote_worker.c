@@ -8,8 +8,11 @@
 #include "server/remote_internal.h"
 #include "server/services_internal.h"
 #include "wire/control.h"
+#include "wire/recv_buf.h"
 
 static const int64_t second_look_nanos = INT64_C(1000000000);
+/* How long a group waits for its leader to start. */
+static const int64_t leader_nanos = INT64_C(120000000000);
 
 typedef struct remote_call {
   remote_worker *worker;
@@ -21,7 +24,10 @@ typedef struct remote_call {
     dp_worker_call_done_fn control;
     dp_worker_run_done_fn run;
     dp_worker_receive_done_fn receive;
+    dp_worker_buffer_done_fn buffer;
   } done;
+  void *buffer; /* where a chunk goes; NULL: into a tensor */
+  size_t buffer_bytes;
   void *arg;
 } remote_call;
 
@@ -57,6 +63,25 @@ static void answer_receive(remote_call *call, dp_status *status, dp_rope *body, 
   dp_recv_tensor_response_deinit(&response);
 }
 
+static dp_status *read_buffer(const remote_call *call, const dp_rope *body, dp_tensor *value_out) {
+  if (call->buffer)
+    return dp_recv_buf_response_decode(body, call->buffer, call->buffer_bytes);
+  dp_shape shape = dp_shape_vector((int64_t)call->buffer_bytes);
+  DP_RETURN_IF_ERROR(dp_tensor_create(DP_UINT8, &shape, value_out));
+  dp_status *status = dp_recv_buf_response_decode(body, value_out->data, call->buffer_bytes);
+  if (status)
+    dp_tensor_deinit(value_out);
+  return status;
+}
+
+static void answer_buffer(remote_call *call, dp_status *status, dp_rope *body) {
+  dp_tensor value = {0};
+  if (!status)
+    status = read_buffer(call, body, &value);
+  call->done.buffer(call->arg, name_task(status, call->worker->task), &value);
+  dp_tensor_deinit(&value);
+}
+
 static void call_done(void *arg, dp_status *status, dp_rope *body) {
   remote_call *call = arg;
   dp_arena *arena = dp_arena_create();
@@ -64,6 +89,8 @@ static void call_done(void *arg, dp_status *status, dp_rope *body) {
     answer_run(call, status, body, arena);
   else if (call->method == DP_WORKER_RECV_TENSOR)
     answer_receive(call, status, body, arena);
+  else if (call->method == DP_WORKER_RECV_BUF)
+    answer_buffer(call, status, body);
   else
     answer_control(call, status, body, arena);
   dp_arena_destroy(arena);
@@ -108,7 +135,19 @@ static void looked_again(void *arg, dp_status *status, dp_rope *body) {
 /* Clean-up is not worth a second look. */
 static bool deserves_a_second_look(dp_worker_method method) {
   return method == DP_WORKER_RUN_GRAPH || method == DP_WORKER_RECV_TENSOR ||
-         method == DP_WORKER_REGISTER_GRAPH;
+         method == DP_WORKER_REGISTER_GRAPH || method == DP_WORKER_RECV_BUF ||
+         method == DP_WORKER_COMPLETE_INSTANCE;
+}
+
+/* Tasks of a job start in any order, and the leader need not be the first. */
+static bool waits_for_leader(dp_worker_method method) {
+  return method == DP_WORKER_COMPLETE_GROUP || method == DP_WORKER_GET_STEP_SEQUENCE;
+}
+
+static void look_first(remote_call *call, int64_t nanos) {
+  int64_t limit = dp_clock_nanos() + nanos;
+  dp_remote_reach(call->worker, limit < call->deadline ? limit : call->deadline, call->cancel,
+                  looked_again, call);
 }
 
 /* Consumes `status`, the outcome of writing the request. */
@@ -119,9 +158,9 @@ static void start_call(remote_call *call, dp_status *status) {
   } else if (call->method == DP_WORKER_GET_STATUS) {
     dp_remote_reach(call->worker, call->deadline, call->cancel, call_done, call);
   } else if (deserves_a_second_look(call->method) && dp_remote_is_down(call->worker)) {
-    int64_t limit = dp_clock_nanos() + second_look_nanos;
-    dp_remote_reach(call->worker, limit < call->deadline ? limit : call->deadline, call->cancel,
-                    looked_again, call);
+    look_first(call, second_look_nanos);
+  } else if (waits_for_leader(call->method)) {
+    look_first(call, leader_nanos);
   } else {
     send_call(call);
   }
@@ -151,6 +190,16 @@ static void remote_receive(dp_worker_peer *peer, const dp_recv_tensor_request *r
   start_call(call, dp_recv_tensor_request_encode(request, &call->request));
 }
 
+static void remote_receive_buffer(dp_worker_peer *peer, const Tensorflow__RecvBufRequest *request,
+                                  void *to, dp_cancel *cancel, dp_worker_buffer_done_fn done,
+                                  void *arg) {
+  remote_call *call = make_call(peer, DP_WORKER_RECV_BUF, DP_FOREVER, cancel, arg);
+  call->done.buffer = done;
+  call->buffer = to;
+  call->buffer_bytes = (size_t)request->num_bytes;
+  start_call(call, dp_wire_pack(request, &call->request));
+}
+
 /* ---- Life ---- */
 
 remote_worker *dp_remote_worker_retain(remote_worker *worker) {
@@ -173,8 +222,14 @@ static void release_remote(dp_worker_peer *peer) {
   dp_remote_worker_release((remote_worker *)peer);
 }
 
-static const dp_worker_peer_ops remote_ops = {remote_control, remote_run_graph, remote_receive,
-                                              release_remote, dp_remote_worker_describe};
+static const dp_worker_peer_ops remote_ops = {
+    .call = remote_control,
+    .run_graph = remote_run_graph,
+    .receive_tensor = remote_receive,
+    .receive_buffer = remote_receive_buffer,
+    .release = release_remote,
+    .describe = dp_remote_worker_describe,
+};
 
 dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
                                         bool answers_to_any_name, dp_cancel *life) {

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "server/services_internal.h"
 #include "wire/control.h"
+#include "wire/recv_buf.h"
 
 /* ---- Control calls ---- */
 
@@ -73,6 +74,28 @@ static void handle_receive(dp_service_call *call) {
   dp_arena_destroy(arena);
 }
 
+/* ---- RecvBuf ---- */
+
+static void buffer_done(void *arg, dp_status *status, dp_tensor *value) {
+  dp_rope body = {0};
+  if (!status)
+    status = dp_recv_buf_response_encode(value, &body);
+  dp_service_call_answer(arg, status, &body);
+}
+
+static void handle_buffer(dp_service_call *call) {
+  dp_arena *arena = dp_arena_create();
+  void *request = NULL;
+  dp_tensor nothing = {0};
+  dp_status *status = dp_wire_unpack(dp_worker_request_type(DP_WORKER_RECV_BUF),
+                                     dp_rpc_call_request(call->rpc), arena, &request);
+  if (status)
+    buffer_done(call, status, &nothing);
+  else
+    dp_worker_receive_buffer(call->room, request, dp_rpc_call_cancel(call->rpc), buffer_done, call);
+  dp_arena_destroy(arena);
+}
+
 /* ---- Routing ---- */
 
 static const char *path_of(int method) {
@@ -87,6 +110,8 @@ bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call 
     handle_run_graph(call);
   else if (call->method == DP_WORKER_RECV_TENSOR)
     handle_receive(call);
+  else if (call->method == DP_WORKER_RECV_BUF)
+    handle_buffer(call);
   else if (call->method == DP_WORKER_CLEANUP_GRAPH)
     handle_control(call); /* short, and one for every step */
   else

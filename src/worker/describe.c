@@ -57,6 +57,12 @@ static void print_outgoing(void *arg, int64_t step_id, const char *key, int64_t 
   print_key(receives->text, dp_view_of(key), true);
 }
 
+static void print_collective(void *arg, int64_t step_id, int64_t age_nanos, const char *line) {
+  section *collectives = arg;
+  begin_line(collectives, step_id, age_nanos);
+  dp_text_printf(collectives->text, "%s\n", line);
+}
+
 static void print_resource(void *arg, const char *container, const char *name,
                            dp_resource *resource) {
   section *resources = arg;
@@ -124,6 +130,8 @@ void dp_worker_describe(dp_worker *worker, dp_text *text) {
     dp_worker_step_leave(worker, steps.items[i]);
   }
   dp_worker_visit_receives(worker, print_outgoing, &receives);
+  section collectives = {.text = text, .heading = "collectives under way"};
+  dp_collectives_visit(worker->collectives, print_collective, &collectives);
   section resources = {.text = text, .heading = "resources"};
   for (size_t i = 0; i < worker->device_count; i++)
     dp_resources_visit(worker->devices[i]->resources, print_resource, &resources);

@@ -128,6 +128,7 @@ dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
   dp_status *status = NULL;
   if (request->graph_options)
     status = dp_wire_copy(request->graph_options, graph->arena, &graph->options);
+  dp_worker_graph_read_collectives(graph, request);
   if (!status)
     status = build(session, request->graph_def, graph);
   if (status) {

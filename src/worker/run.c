@@ -21,6 +21,7 @@ struct graph_run {
   stats_collector *stats;
   dp_tensor_store kept; /* what its nodes want to leave in the session */
   char container[40];
+  dp_collective_step collective; /* when the graph has some */
   pthread_mutex_t lock;
   int32_t units_left;
   dp_status *status;        /* the first error of an executor */
@@ -46,6 +47,19 @@ static void finish_call(run_call *call);
 
 /* ---- The run ---- */
 
+/* Peers that wait for chunks of the step need not wait any longer. */
+static void note_failure(graph_run *run) {
+  step_entry *step = run->entry;
+  pthread_mutex_lock(&run->worker->lock);
+  step->has_failed = true;
+  dp_board *board = step->board ? dp_board_retain(step->board) : NULL;
+  pthread_mutex_unlock(&run->worker->lock);
+  if (board)
+    dp_board_abort(board, dp_status_create(DP_ABORTED, "The step has failed on %s: %s",
+                                           run->worker->task, dp_status_message(run->status)));
+  dp_board_release(board);
+}
+
 void dp_worker_run_release(graph_run *run) {
   if (!dp_refcount_release(&run->references))
     return;
@@ -54,6 +68,8 @@ void dp_worker_run_release(graph_run *run) {
     dp_resources_clear_container(run->graph->session->devices[i]->resources, run->container);
   dp_stats_collector_destroy(run->stats);
   dp_tensor_store_deinit(&run->kept);
+  if (run->status)
+    note_failure(run);
   dp_status_release(run->status);
   /* Nobody may be left who would send CleanupGraph. */
   if (run->call_scope && dp_cancel_is_triggered(run->call_scope))
@@ -92,6 +108,8 @@ static graph_run *make_run(dp_worker *worker, registered_graph *graph,
   snprintf(run->container, sizeof(run->container), "__per_step_%" PRId64, request->step_id);
   pthread_mutex_init(&run->lock, NULL);
   run->units_left = (int32_t)graph->unit_count;
+  if (graph->has_collectives)
+    dp_worker_collective_step_init(worker, graph, run->entry, &run->collective);
   pthread_mutex_lock(&worker->lock);
   worker->running++;
   pthread_mutex_unlock(&worker->lock);
@@ -151,7 +169,7 @@ static void start_units(graph_run *run) {
                               .tensor_store = &run->kept,
                               .stats = run->stats ? dp_stats_collector_sink(run->stats) : NULL,
                               .container = run->container,
-                              .collective = run->worker->collectives};
+                              .collective = graph->has_collectives ? &run->collective : NULL};
   }
   if (count == 0)
     finish_units(run);

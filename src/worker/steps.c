@@ -118,6 +118,38 @@ static const dp_rendezvous_remote_ops remote_ops = {is_remote, receive_remote, N
 
 /* ---- The table ---- */
 
+/* With the lock held: a step that failed is run again under the same id. */
+static void revive(dp_worker *worker, int64_t id) {
+  for (size_t i = 0; i < FAILED_STEPS; i++) {
+    if (worker->failed_steps[i] == id)
+      worker->failed_steps[i] = 0;
+  }
+}
+
+bool dp_worker_step_has_failed(dp_worker *worker, int64_t id) {
+  bool has_failed = false;
+  pthread_mutex_lock(&worker->lock);
+  for (size_t i = 0; i < FAILED_STEPS; i++)
+    has_failed |= worker->failed_steps[i] == id;
+  pthread_mutex_unlock(&worker->lock);
+  return has_failed;
+}
+
+static dp_status *say_cleanup(const step_entry *step) {
+  return dp_status_create(DP_ABORTED, "Cleanup of step %lld", (long long)step->id);
+}
+
+dp_board *dp_worker_step_board(dp_worker *worker, step_entry *step) {
+  pthread_mutex_lock(&worker->lock);
+  bool is_late = !step->board && step->forgotten;
+  if (!step->board)
+    step->board = dp_board_create();
+  pthread_mutex_unlock(&worker->lock);
+  if (is_late)
+    dp_board_abort(step->board, say_cleanup(step));
+  return step->board;
+}
+
 step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *session) {
   pthread_mutex_lock(&worker->lock);
   step_entry *step = dp_map_get_n(worker->steps, &id, sizeof(id));
@@ -129,6 +161,8 @@ step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *
     dp_map_put_n(worker->steps, &id, sizeof(id), step);
   }
   step->users++;
+  if (session)
+    revive(worker, id);
   if (session && !step->session) {
     dp_refcount_retain(&session->references);
     step->session = session;
@@ -139,6 +173,7 @@ step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *
 
 static void destroy_step(step_entry *step) {
   dp_rendezvous_release(step->rendezvous);
+  dp_board_release(step->board);
   dp_worker_session_release(step->session);
   dp_free(step);
 }
@@ -159,12 +194,16 @@ static void forget(dp_worker *worker, step_entry *step) {
   dp_map_remove_n(worker->steps, &step->id, sizeof(step->id));
   step->forgotten = true;
   step->users++;
+  if (step->board && step->has_failed)
+    worker->failed_steps[worker->next_failed_step++ % FAILED_STEPS] = step->id;
 }
 
 static void end_forgotten(dp_worker *worker, step_entry *step) {
-  dp_status *why = dp_status_create(DP_ABORTED, "Cleanup of step %lld", (long long)step->id);
+  dp_status *why = say_cleanup(step);
   if (step->partial)
     dp_worker_run_abandon(step->partial, dp_status_retain(why));
+  if (step->board)
+    dp_board_abort(step->board, dp_status_retain(why));
   dp_rendezvous_abort(step->rendezvous, why);
   dp_worker_step_leave(worker, step);
 }
@@ -218,26 +257,31 @@ static void answer_peer(void *arg, dp_status *status, dp_tensor *value, bool is_
   dp_free(receive);
 }
 
-/* The source device must be one of ours, whatever the asker's cluster calls this task, and of this
- * incarnation: else the asker means a task that was here before a restart. */
-static dp_status *check_source(dp_worker *worker, const dp_rendezvous_key *key) {
+const dp_device *dp_worker_find_device(const dp_worker *worker, const dp_device_name *name) {
   for (size_t i = 0; i < worker->device_count; i++) {
-    const dp_device *device = worker->devices[i];
-    dp_device_name own;
-    DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(device->name), &own));
-    if (own.id != key->source.id || strcmp(own.type, key->source.type) != 0)
-      continue;
-    if (device->incarnation == key->source_incarnation)
-      return NULL;
-    return dp_status_create(DP_ABORTED,
-                            "RecvTensor expects a different device incarnation: %llu vs. %llu. "
-                            "Your worker job (\"%s\") was probably restarted. Check your worker "
-                            "job for the reason why it was restarted.",
-                            (unsigned long long)key->source_incarnation,
-                            (unsigned long long)device->incarnation, worker->task);
+    dp_device_name own = {0};
+    dp_status_release(dp_device_name_parse(dp_view_of(worker->devices[i]->name), &own));
+    if (own.id == name->id && strcmp(own.type, name->type) == 0)
+      return worker->devices[i];
   }
-  return DP_INVALID("RecvTensor: %.*s is no device of %s", (int)key->source_text.length,
-                    key->source_text.data, worker->task);
+  return NULL;
+}
+
+/* The source device must be one of ours and of this incarnation: else the asker means a task that
+ * was here before a restart. */
+static dp_status *check_source(dp_worker *worker, const dp_rendezvous_key *key) {
+  const dp_device *device = dp_worker_find_device(worker, &key->source);
+  if (!device)
+    return DP_INVALID("RecvTensor: %.*s is no device of %s", (int)key->source_text.length,
+                      key->source_text.data, worker->task);
+  if (device->incarnation == key->source_incarnation)
+    return NULL;
+  return dp_status_create(DP_ABORTED,
+                          "RecvTensor expects a different device incarnation: %llu vs. %llu. "
+                          "Your worker job (\"%s\") was probably restarted. Check your worker "
+                          "job for the reason why it was restarted.",
+                          (unsigned long long)key->source_incarnation,
+                          (unsigned long long)device->incarnation, worker->task);
 }
 
 void dp_worker_receive_tensor(dp_worker *worker, const dp_recv_tensor_request *request,

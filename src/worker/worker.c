@@ -7,6 +7,8 @@
 
 typedef dp_status *(*control_fn)(dp_worker *worker, const void *request, dp_arena *arena,
                                  void *response);
+typedef void (*async_fn)(dp_worker *worker, const void *request, dp_cancel *cancel,
+                         dp_worker_call_done_fn done, void *arg);
 
 /* ---- Control calls ---- */
 
@@ -97,12 +99,18 @@ static dp_status *answer_empty(dp_worker *worker, const void *request, dp_arena 
 typedef struct control_method {
   const ProtobufCMessageDescriptor *request;
   const ProtobufCMessageDescriptor *response;
-  control_fn handle; /* NULL: UNIMPLEMENTED */
+  control_fn handle; /* answers at once */
+  async_fn start;    /* or later; both NULL: not a control call */
 } control_method;
 
 #define METHOD(name, function)                                                                     \
   {                                                                                                \
     &tensorflow__##name##_request__descriptor, &tensorflow__##name##_response__descriptor,         \
+        function, NULL                                                                             \
+  }
+#define ASYNC(name, function)                                                                      \
+  {                                                                                                \
+    &tensorflow__##name##_request__descriptor, &tensorflow__##name##_response__descriptor, NULL,   \
         function                                                                                   \
   }
 
@@ -118,9 +126,9 @@ static const control_method methods[DP_WORKER_METHOD_COUNT] = {
     [DP_WORKER_LOGGING] = METHOD(logging, answer_empty),
     [DP_WORKER_TRACING] = METHOD(tracing, answer_empty),
     [DP_WORKER_RECV_BUF] = METHOD(recv_buf, NULL),
-    [DP_WORKER_GET_STEP_SEQUENCE] = METHOD(get_step_sequence, NULL),
-    [DP_WORKER_COMPLETE_GROUP] = METHOD(complete_group, NULL),
-    [DP_WORKER_COMPLETE_INSTANCE] = METHOD(complete_instance, NULL),
+    [DP_WORKER_GET_STEP_SEQUENCE] = ASYNC(get_step_sequence, dp_worker_get_step_sequence),
+    [DP_WORKER_COMPLETE_GROUP] = ASYNC(complete_group, dp_worker_complete_group),
+    [DP_WORKER_COMPLETE_INSTANCE] = ASYNC(complete_instance, dp_worker_complete_instance),
 };
 
 const ProtobufCMessageDescriptor *dp_worker_request_type(dp_worker_method method) {
@@ -134,10 +142,13 @@ const ProtobufCMessageDescriptor *dp_worker_response_type(dp_worker_method metho
 void dp_worker_call(dp_worker *worker, dp_worker_method method, const void *request,
                     dp_cancel *cancel, dp_worker_call_done_fn done, void *arg) {
   const control_method *entry = &methods[method];
+  if (entry->start) {
+    entry->start(worker, request, cancel, done, arg);
+    return;
+  }
   if (!entry->handle) {
     done(arg,
-         dp_status_create(DP_UNIMPLEMENTED, "%s: this server does not know the call yet",
-                          dp_worker_method_path(method)),
+         dp_status_create(DP_UNIMPLEMENTED, "%s is no control call", dp_worker_method_path(method)),
          NULL);
     return;
   }
@@ -177,8 +188,19 @@ static void local_receive(dp_worker_peer *peer, const dp_recv_tensor_request *re
   dp_worker_receive_tensor((dp_worker *)peer, request, cancel, done, arg);
 }
 
-static const dp_worker_peer_ops local_ops = {local_call, local_run_graph, local_receive, NULL,
-                                             NULL};
+/* Only a foreign leader would have us ask ourselves: chunks of this task are on its own boards. */
+static void local_receive_buffer(dp_worker_peer *peer, const Tensorflow__RecvBufRequest *request,
+                                 void *to, dp_cancel *cancel, dp_worker_buffer_done_fn done,
+                                 void *arg) {
+  dp_tensor nothing = {0};
+  done(arg, dp_status_create(DP_INTERNAL, "%s asks itself for a chunk", request->dst_device),
+       &nothing);
+}
+
+static const dp_worker_peer_ops local_ops = {.call = local_call,
+                                             .run_graph = local_run_graph,
+                                             .receive_tensor = local_receive,
+                                             .receive_buffer = local_receive_buffer};
 
 dp_worker_peer *dp_worker_local_peer(dp_worker *worker) {
   return &worker->local;
@@ -204,7 +226,7 @@ dp_worker *dp_worker_create(const dp_worker_options *options) {
   worker->life = dp_cancel_create(NULL, DP_FOREVER);
   worker->sessions = dp_map_create();
   worker->steps = dp_map_create();
-  worker->collectives = dp_collectives_create(worker->task, worker->device_count);
+  worker->collectives = dp_collectives_create();
   return worker;
 }
 
@@ -251,6 +273,10 @@ const char *dp_worker_task(const dp_worker *worker) {
 
 size_t dp_worker_device_count(const dp_worker *worker) {
   return worker->device_count;
+}
+
+dp_collectives *dp_worker_collectives(dp_worker *worker) {
+  return worker->collectives;
 }
 
 dp_device *dp_worker_device(const dp_worker *worker, size_t index) {

@@ -26,6 +26,8 @@ typedef void (*dp_worker_run_done_fn)(void *arg, dp_status *status,
                                       dp_run_graph_response *response);
 typedef void (*dp_worker_receive_done_fn)(void *arg, dp_status *status,
                                           dp_recv_tensor_response *response);
+/* *value is the callee's to take; unset with an error. */
+typedef void (*dp_worker_buffer_done_fn)(void *arg, dp_status *status, dp_tensor *value);
 
 typedef struct dp_worker_peer_ops {
   /* Any control method. `request` is of the method's request type and borrowed for the call. */
@@ -35,6 +37,10 @@ typedef struct dp_worker_peer_ops {
                     dp_worker_run_done_fn done, void *arg);
   void (*receive_tensor)(dp_worker_peer *peer, const dp_recv_tensor_request *request,
                          dp_cancel *cancel, dp_worker_receive_done_fn done, void *arg);
+  /* A chunk of a collective, of request->num_bytes bytes: into `to`, or with NULL there into a
+   * tensor of bytes for `done`. */
+  void (*receive_buffer)(dp_worker_peer *peer, const Tensorflow__RecvBufRequest *request, void *to,
+                         dp_cancel *cancel, dp_worker_buffer_done_fn done, void *arg);
   void (*release)(dp_worker_peer *peer);
   /* Adds a phrase on the link: "connected", "connecting to ps0:2222: connection refused". NULL for
    * the task's own worker. */
@@ -51,6 +57,8 @@ typedef struct dp_worker_peers_ops {
   dp_status *(*find)(void *peers, const char *task, dp_worker_peer **peer_out);
   dp_status *(*open)(void *peers, const Tensorflow__ClusterDef *cluster, void **peers_out);
   void (*close)(void *opened);
+  /* All tasks of the cluster, by full name. */
+  size_t (*tasks)(void *peers, const char *const **names_out);
 } dp_worker_peers_ops;
 
 /* ---- The worker itself ---- */
@@ -85,6 +93,12 @@ void dp_worker_run_graph(dp_worker *worker, const dp_run_graph_request *request,
                          dp_worker_run_done_fn done, void *arg);
 void dp_worker_receive_tensor(dp_worker *worker, const dp_recv_tensor_request *request,
                               dp_cancel *cancel, dp_worker_receive_done_fn done, void *arg);
+
+/* The chunk as its owner left it: any plain dtype, any shape. */
+void dp_worker_receive_buffer(dp_worker *worker, const Tensorflow__RecvBufRequest *request,
+                              dp_cancel *cancel, dp_worker_buffer_done_fn done, void *arg);
+/* For the master of the same task, which needs step ids from them. */
+struct dp_collectives *dp_worker_collectives(dp_worker *worker);
 
 /* What lives here now. */
 typedef struct dp_worker_counts {

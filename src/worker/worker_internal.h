@@ -16,6 +16,7 @@
 #include "runtime/executor.h"
 #include "runtime/function.h"
 #include "runtime/session_state.h"
+#include "wire/device_name.h"
 #include "worker/worker.h"
 
 typedef struct worker_session {
@@ -52,6 +53,8 @@ typedef struct registered_graph {
   size_t unit_count;
   dp_arena *arena; /* of what follows */
   Tensorflow__GraphOptions *options;
+  bool has_collectives;
+  const char *leader; /* of the groups in it */
 } registered_graph;
 
 typedef struct graph_run graph_run;
@@ -61,12 +64,17 @@ typedef struct step_entry {
   dp_worker *worker;
   int64_t id;
   dp_rendezvous *rendezvous;
+  dp_board *board;         /* chunks of collectives; NULL until there are some */
+  bool has_failed;         /* a run of it did */
   int32_t users;           /* runs and receives that are under way */
   worker_session *session; /* a RunGraph of it came, so the step stays until CleanupGraph; else
                               NULL. Retained */
   bool forgotten;          /* off the table, goes with its last user */
   graph_run *partial;      /* retained until forgotten: later calls of a partial run find it here */
 } step_entry;
+
+/* How many failed steps a task remembers, for peers that come late. */
+enum { FAILED_STEPS = 64 };
 
 struct dp_worker {
   dp_worker_peer local; /* first: the local peer is the worker */
@@ -83,6 +91,8 @@ struct dp_worker {
   dp_map *sessions;    /* handle -> worker_session */
   dp_map *steps;       /* id as 8 bytes -> step_entry */
   dp_collectives *collectives;
+  int64_t failed_steps[FAILED_STEPS]; /* the last ones with collectives that failed here; 0: none */
+  size_t next_failed_step;
   uint64_t next_graph;
   uint64_t sessions_ever;
   pthread_mutex_t receive_lock;    /* guards what follows */
@@ -130,6 +140,26 @@ typedef void (*worker_receive_fn)(void *arg, int64_t step_id, const char *key, i
 void dp_worker_visit_receives(dp_worker *worker, worker_receive_fn visit, void *arg);
 /* Forgets the steps of a session; of all with NULL. */
 void dp_worker_steps_clear(dp_worker *worker, const worker_session *session);
+
+/* The step's board, made if there is none; retained by the step. */
+dp_board *dp_worker_step_board(dp_worker *worker, step_entry *step);
+/* Whether a step of that id failed here and nothing has run under it since. */
+bool dp_worker_step_has_failed(dp_worker *worker, int64_t id);
+
+/* ---- collectives.c ---- */
+/* Reads what a registration says about collectives. */
+void dp_worker_graph_read_collectives(registered_graph *graph,
+                                      const Tensorflow__RegisterGraphRequest *request);
+void dp_worker_collective_step_init(dp_worker *worker, const registered_graph *graph,
+                                    step_entry *step, dp_collective_step *step_out);
+void dp_worker_complete_group(dp_worker *worker, const void *request, dp_cancel *cancel,
+                              dp_worker_call_done_fn done, void *arg);
+void dp_worker_complete_instance(dp_worker *worker, const void *request, dp_cancel *cancel,
+                                 dp_worker_call_done_fn done, void *arg);
+void dp_worker_get_step_sequence(dp_worker *worker, const void *request, dp_cancel *cancel,
+                                 dp_worker_call_done_fn done, void *arg);
+/* The device that a peer means, whatever its cluster calls this task; NULL: none. */
+const dp_device *dp_worker_find_device(const dp_worker *worker, const dp_device_name *name);
 
 /* ---- run.c ---- */
 void dp_worker_run_release(graph_run *run);

@@ -1,0 +1,16 @@
+/* RecvBufResponse: bytes of a tensor that a member of a collective asked for. They travel as a
+ * RecvBufRespExtra inside an Any, in one piece or in many. No state, any thread. */
+#ifndef DP_WIRE_RECV_BUF_H
+#define DP_WIRE_RECV_BUF_H
+
+#include "base/status.h"
+#include "tensor/rope.h"
+#include "tensor/tensor.h"
+
+/* Appends the response for the bytes of a plain tensor; the rope retains a large one's buffer. */
+DP_MUST_USE dp_status *dp_recv_buf_response_encode(const dp_tensor *tensor, dp_rope *rope);
+/* Copies exactly `bytes` bytes to `to`; INTERNAL, as TensorFlow says it, when there are more or
+ * fewer. */
+DP_MUST_USE dp_status *dp_recv_buf_response_decode(const dp_rope *rope, void *to, size_t bytes);
+
+#endif

@@ -1,0 +1,105 @@
+"""Clusters whose tasks meet in collectives: every task ours or genuine TensorFlow's, any of them the leader.
+
+A genuine server learns who leads from the configuration that it is started with, a task of ours from that of the session.
+"""
+
+import itertools
+import threading
+
+from clusters import SLOWNESS, Cluster, Genuine, Task, tf, tf1
+
+R = tf.raw_ops
+# Genuine TensorFlow keeps what it knows of an instance: each use has one of its own.
+INSTANCES = itertools.count(1)
+GROUPS = itertools.count(1)
+
+
+def task_name(index):
+    return f"/job:worker/replica:0/task:{index}"
+
+
+def configuration(leader, devices=1, **more):
+    config = tf1.ConfigProto(device_count={"CPU": devices}, operation_timeout_in_ms=60000 * SLOWNESS, **more)
+    config.experimental.collective_group_leader = leader
+    return config
+
+
+def serve(say, cluster, index, leader, devices):
+    """A genuine server that knows its leader."""
+    server = tf1.train.Server(cluster, job_name="worker", task_index=index, config=configuration(leader, devices))
+    say("ready", server.target)
+    server.join()
+
+
+class LedGenuine(Genuine):
+    make = "tensorflow"
+
+    def wait_until_ready(self):
+        self.target = self.expect("ready")
+
+    def stop(self):
+        self.kill()
+
+
+class Ring(Cluster):
+    """Workers of the given makes ("downpour" or "tensorflow")."""
+
+    def __init__(self, makes, leader=0, devices=1):
+        self.leader = leader
+        self.devices = devices
+        super().__init__({"worker": len(makes)}, {"worker": makes})
+
+    def start(self, job, index):
+        if self.make_of(job, index) == "downpour":
+            task = Task.of(self.spec, job, index, "--cpu-devices", str(self.devices))
+        else:
+            task = LedGenuine(serve, self.spec, index, task_name(self.leader), self.devices)
+        self.tasks[job, index] = task
+        return task
+
+    @property
+    def size(self):
+        return len(self.spec["worker"]) * self.devices
+
+    def config(self, **more):
+        return configuration(task_name(self.leader), **more)
+
+    def devices_in_order(self):
+        return [f"{task_name(index)}/device:CPU:{device}" for index in range(len(self.spec["worker"]))
+                for device in range(self.devices)]
+
+    def on_devices(self, make):
+        """make(rank, instance) on each device; the instance key is a fresh one."""
+        instance, results = next(INSTANCES), []
+        for rank, device in enumerate(self.devices_in_order()):
+            with tf.device(device):
+                results.append(make(rank, instance))
+        return results
+
+    def run(self, fetches, master=0, steps=1):
+        with tf1.Session(self.target("worker", master), config=self.config()) as session:
+            for _ in range(steps):
+                results = session.run(fetches)
+        return results
+
+    def run_between(self, client, tasks=None):
+        """client(session, index) in a thread for each task, each with a graph and a session of its own that knows no other
+        task; what they return or raise, in order."""
+        tasks = range(len(self.spec["worker"])) if tasks is None else tasks
+        outcomes = {}
+
+        def run_client(index):
+            config = self.config(device_filters=[f"/job:worker/task:{index}"])
+            try:
+                with tf.Graph().as_default(), tf.device(task_name(index)):
+                    with tf1.Session(self.target("worker", index), config=config) as session:
+                        outcomes[index] = client(session, index)
+            except (tf.errors.OpError, AssertionError) as error:
+                outcomes[index] = error
+        threads = [threading.Thread(target=run_client, args=(index,), daemon=True) for index in tasks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(90 * SLOWNESS)
+        assert not any(thread.is_alive() for thread in threads), "a client hangs"
+        return [outcomes[index] for index in tasks]
