@@ -17,7 +17,7 @@
 
 typedef struct parse_dataset {
   dp_dataset base;
-  dp_device *device; /* retained, for its threads */
+  dp_pool *pool; /* the device's threads; borrowed: the process's */
   dp_example_config config;
   char **keys;              /* what the config's keys point to */
   dp_partial_shape *shapes; /* of dense features */
@@ -113,8 +113,7 @@ static dp_status *parse(const parse_dataset *dataset, const dp_tensor *input, dp
   DP_RETURN_IF_ERROR(join_input(dataset->base.input, input, &serialized));
   int32_t count = dp_example_output_count(&dataset->config);
   dp_tensor *outputs = dp_element_create(count);
-  dp_status *status =
-      dp_example_parse(&dataset->config, &serialized, NULL, dataset->device->compute, outputs);
+  dp_status *status = dp_example_parse(&dataset->config, &serialized, NULL, dataset->pool, outputs);
   if (!status)
     status = box(dataset, outputs, element);
   dp_element_destroy(outputs, count);
@@ -154,7 +153,6 @@ static void parse_destroy(dp_dataset *base) {
   dp_free(dataset->shapes);
   dp_element_destroy(dataset->defaults, dataset->config.dense_count);
   dp_example_config_deinit(&dataset->config);
-  dp_device_release(dataset->device);
 }
 
 static const dp_dataset_ops parse_ops = {"ParseExample", parse_iterate, parse_cardinality,
@@ -276,7 +274,7 @@ static dp_status *parse_compute(dp_op_context *context, void *state) {
   if (calls <= 0 && calls != AUTOTUNE)
     return DP_INVALID("num_parallel_calls must be greater than zero.");
   parse_dataset *dataset = dp_dataset_create(&parse_ops, sizeof(parse_dataset), input);
-  dataset->device = dp_device_retain(context->device);
+  dataset->pool = context->device->compute;
   dataset->ahead = calls == AUTOTUNE ? dp_core_count() : calls;
   dp_status *status = set_up(dataset, context);
   if (status) {
