@@ -1,5 +1,8 @@
-/* Unpacking of Snappy streams: a varint length, then literals and copies from what is already
- * there. Only old V1 checkpoints have them. No state. */
+/* Snappy streams; the contract is in snappy.h. Packing looks for four bytes that came before, by a
+ * small table of where each hash was seen last, within blocks of 64 KB: so a copy never reaches
+ * farther back than its two bytes can say. */
+#include "storage/snappy.h"
+
 #include <string.h>
 #include "storage/table_internal.h"
 
@@ -67,4 +70,71 @@ bool dp_snappy_unpack(const uint8_t *data, size_t length, uint8_t *to, size_t to
     done += count;
   }
   return done == to_length;
+}
+
+/* ---- Packing ---- */
+#define BLOCK ((size_t)1 << 16)
+#define HASH_BITS 12
+
+size_t dp_snappy_most(size_t length) {
+  return 32 + length + length / 6;
+}
+
+static uint8_t *put_literal(uint8_t *to, const uint8_t *data, size_t length) {
+  if (length == 0)
+    return to;
+  size_t size = length - 1;
+  if (size < 60) {
+    *to++ = (uint8_t)(size << 2);
+  } else {
+    int extra = size < 1 << 8 ? 1 : size < 1 << 16 ? 2 : size < 1 << 24 ? 3 : 4;
+    *to++ = (uint8_t)((59 + extra) << 2);
+    for (int i = 0; i < extra; ++i)
+      *to++ = (uint8_t)(size >> (8 * i));
+  }
+  memcpy(to, data, length);
+  return to + length;
+}
+
+/* A copy says at most 64 bytes. */
+static uint8_t *put_copy(uint8_t *to, size_t distance, size_t length) {
+  while (length > 0) {
+    size_t count = length < 64 ? length : 64;
+    *to++ = (uint8_t)((count - 1) << 2 | 2);
+    *to++ = (uint8_t)distance;
+    *to++ = (uint8_t)(distance >> 8);
+    length -= count;
+  }
+  return to;
+}
+
+static uint32_t hash_four(const uint8_t *at) {
+  return dp_get_fixed32(at) * 0x1e35a7bdu >> (32 - HASH_BITS);
+}
+
+static uint8_t *pack_block(const uint8_t *data, size_t length, uint8_t *to) {
+  uint16_t seen[1 << HASH_BITS] = {0}; /* where each hash was last; 0 may be nowhere */
+  size_t done = 0, at = 1;
+  while (at + 4 <= length) {
+    uint32_t hash = hash_four(data + at);
+    size_t before = seen[hash], count = 4;
+    seen[hash] = (uint16_t)at;
+    if (memcmp(data + before, data + at, 4) != 0) {
+      at += 1 + ((at - done) >> 5); /* the longer nothing is found, the faster it goes on */
+      continue;
+    }
+    while (at + count < length && data[before + count] == data[at + count])
+      ++count;
+    to = put_literal(to, data + done, at - done);
+    to = put_copy(to, at - before, count);
+    done = at += count;
+  }
+  return put_literal(to, data + done, length - done);
+}
+
+size_t dp_snappy_pack(const uint8_t *data, size_t length, uint8_t *to) {
+  uint8_t *end = to + dp_put_varint(to, length);
+  for (size_t at = 0; at < length; at += BLOCK)
+    end = pack_block(data + at, length - at < BLOCK ? length - at : BLOCK, end);
+  return (size_t)(end - to);
 }

@@ -51,9 +51,4 @@ static inline uint64_t dp_get_fixed64(const uint8_t *from) {
   return (uint64_t)dp_get_fixed32(from) | (uint64_t)dp_get_fixed32(from + 4) << 32;
 }
 
-/* Length of what a Snappy stream holds; false when it is malformed. */
-bool dp_snappy_length(const uint8_t *data, size_t length, uint64_t *length_out);
-/* Unpacks into `to`, which has exactly that length; false when the stream is malformed. */
-bool dp_snappy_unpack(const uint8_t *data, size_t length, uint8_t *to, size_t to_length);
-
 #endif

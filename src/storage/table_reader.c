@@ -3,6 +3,7 @@
  * from a file and is checked against the block first. */
 #include <string.h>
 #include "base/checksum.h"
+#include "storage/snappy.h"
 #include "storage/table_internal.h"
 
 /* Checkpoints of version 1 keep whole tensors in a block. */

@@ -148,3 +148,35 @@ for prefix in ["", "Experimental"]:
             output_shapes=[None], thread_pool=make_op(
                 f"{p}ThreadPoolHandle", num_threads=n, max_intra_op_parallelism=1, display_name="pool",
                 container="", shared_name=fresh())), 4, str(threads))
+
+# ---- Packed elements ----
+rng = np.random.RandomState(3)
+ELEMENTS = {
+    "numbers": [np.arange(7), np.float32(2.5), np.zeros((0, 3), np.int16), np.array([True, False])],
+    "strings": [np.array([b"a", b"", b"long " * 99], object), np.int32(4), np.array(b"x", object)],
+    "long": [np.tile(np.arange(100), 3000), rng.bytes(100000), np.zeros(70000, np.int8)],
+    "random": [rng.randint(0, 3, 200001).astype(np.int8), rng.standard_normal(5000)],
+    "nearly random": [np.frombuffer(rng.bytes(1 << 16) + b"abcdefgh" * 9 + rng.bytes(999), np.uint8)],
+}
+
+
+def packed(values, types=None, steps=1):
+    def build():
+        box = make_op("CompressElement", components=[feed(v) for v in values])
+        kinds = types or [tf.constant(v).dtype for v in values]
+        out = make_op("UncompressElement", compressed=box, output_types=kinds, output_shapes=[None] * len(kinds))
+        return [tf.nest.flatten(out)]
+    return build
+
+
+for name, values in ELEMENTS.items():
+    case("CompressElement", packed(values), name)
+case("UncompressElement", packed([np.int32(1)], [tf.int64]), "another type")
+case("UncompressElement", packed([np.int32(1)], [I, I]), "too few")
+case("UncompressElement", packed([np.int32(1), np.int32(2)], [I]), "too many")
+case("UncompressElement", lambda: [tf.nest.flatten(make_op(
+    "UncompressElement", compressed=variant(D.range(2)), output_types=[I], output_shapes=[[]]))], "no element")
+walk("CompressElement", lambda: variant(D.range(4).map(lambda n: make_op(
+    "CompressElement", components=[n, tf.fill([n], n)])).map(lambda box: tf.nest.flatten(make_op(
+        "UncompressElement", compressed=box, output_types=[tf.int64, tf.int64], output_shapes=[[], [None]])[1]))), 5,
+    "in a dataset")
