@@ -43,6 +43,48 @@ static dp_status *concat_shape(const dp_op_context *context, const concat_argume
   return NULL;
 }
 
+/* Room for one thing of each input or output: on the stack for usual numbers. */
+#define FEW_PARTS 64
+#define SHORT_RUN 32 /* bytes; rows of less are elements with strides */
+
+static void move_parts(dp_op_context *context, dp_tensor *output, const dp_move_part *parts,
+                       int32_t count, int64_t rows) {
+  int64_t size = dp_dtype_size(output->dtype), row = dp_tensor_elements(output) / rows;
+  char *to = output->data;
+  for (int32_t i = 0; i < count; to += parts[i++].bytes) {
+    int64_t inner = parts[i].bytes / size;
+    dp_move move;
+    dp_move_init(&move, output->dtype);
+    dp_move_add(&move, rows, inner, row);
+    dp_move_add(&move, inner, 1, 1);
+    dp_move_run(context, &move, to, parts[i].from);
+  }
+}
+
+/* Copies `count` inputs, of which row r is what lies at index r of the dimensions before `axis`,
+ * into the rows of the output. */
+static void join_rows(dp_op_context *context, dp_tensor *output, int32_t first, int32_t count,
+                      int axis) {
+  int64_t rows = dp_shape_product(&output->shape, 0, axis), size = dp_dtype_size(output->dtype);
+  dp_move_part few[FEW_PARTS], *parts = count > FEW_PARTS ? DP_NEW_ARRAY(dp_move_part, count) : few;
+  bool has_runs = dp_dtype_is_plain(output->dtype) || rows == 0;
+  int32_t used = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const dp_tensor *value = dp_op_input(context, first + i);
+    if (dp_tensor_elements(value) == 0)
+      continue;
+    parts[used] = (dp_move_part){value->data, dp_tensor_elements(value) / rows * size};
+    has_runs &= rows == 1 || parts[used].bytes >= SHORT_RUN;
+    ++used;
+  }
+  if (has_runs)
+    dp_move_join(context, output->data, parts, used, rows);
+  else
+    move_parts(context, output, parts, used, rows);
+  if (parts != few)
+    dp_free(parts);
+}
+
 static dp_status *concat(dp_op_context *context, const concat_arguments *arguments) {
   dp_shape shape = {0};
   int axis = 0;
@@ -53,22 +95,7 @@ static dp_status *concat(dp_op_context *context, const concat_arguments *argumen
   }
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  int64_t outer = dp_shape_product(&shape, 0, axis);
-  int64_t row = dp_shape_product(&shape, axis, shape.rank);
-  size_t size = dp_dtype_size(output->dtype);
-  char *to = output->data;
-  for (int32_t i = 0; i < arguments->count; ++i) {
-    const dp_tensor *value = dp_op_input(context, arguments->first + i);
-    if (dp_tensor_elements(value) == 0)
-      continue;
-    int64_t inner = dp_shape_product(&value->shape, axis, shape.rank);
-    dp_move move;
-    dp_move_init(&move, output->dtype);
-    dp_move_add(&move, outer, inner, row);
-    dp_move_add(&move, inner, 1, 1);
-    dp_move_run(context, &move, to, value->data);
-    to += inner * (int64_t)size;
-  }
+  join_rows(context, output, arguments->first, arguments->count, axis);
   return NULL;
 }
 
@@ -179,17 +206,7 @@ static dp_status *pack_compute(dp_op_context *context, void *state) {
   }
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  int64_t outer = dp_shape_product(first, 0, axis);
-  int64_t inner = dp_shape_product(first, axis, first->rank);
-  size_t size = dp_dtype_size(output->dtype);
-  for (int32_t i = 0; i < count; ++i) {
-    dp_move move;
-    dp_move_init(&move, output->dtype);
-    dp_move_add(&move, outer, inner, inner * count);
-    dp_move_add(&move, inner, 1, 1);
-    dp_move_run(context, &move, (char *)output->data + i * inner * (int64_t)size,
-                dp_op_input(context, i)->data);
-  }
+  join_rows(context, output, 0, count, axis);
   return NULL;
 }
 
@@ -247,9 +264,6 @@ static dp_status *split_axis(const dp_tensor *axis_tensor, const dp_tensor *inpu
                       (long long)wanted);
   return NULL;
 }
-
-/* Room for the sizes of all outputs: on the stack for usual numbers. */
-#define FEW_PARTS 64
 
 static dp_status *split_even(dp_op_context *context, void *state) {
   const dp_tensor *axis_tensor = dp_op_input(context, 0), *input = dp_op_input(context, 1);

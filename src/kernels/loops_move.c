@@ -129,8 +129,49 @@ DEFINE_SQUARE(lines8, unit8, longs8, longs8_any, 8, LOW_LONGS, HIGH_LONGS)
 #undef NAME
 #undef TILE
 
+/* ---- Joining ---- */
+#ifdef __AVX512F__
+typedef uint64_t wide __attribute__((vector_size(64), aligned(1), may_alias));
+#else
+typedef uint64_t wide __attribute__((vector_size(32), aligned(1), may_alias));
+#endif
+#define LONG_RUN 1024 /* bytes that are worth a call */
+
+/* The last unit overlaps what comes before it: no loop over single bytes. */
+#define COPY_UNITS(unit)                                                                           \
+  do {                                                                                             \
+    const int64_t size = (int64_t)sizeof(unit);                                                    \
+    for (int64_t i = 0; i + size < bytes; i += size)                                               \
+      *(unit *)(to + i) = *(const unit *)(from + i);                                               \
+    *(unit *)(to + bytes - size) = *(const unit *)(from + bytes - size);                           \
+  } while (0)
+
+static inline void copy_run(char *to, const char *from, int64_t bytes) {
+  if (bytes >= LONG_RUN)
+    memcpy(to, from, (size_t)bytes);
+  else if (bytes >= (int64_t)sizeof(wide))
+    COPY_UNITS(wide);
+  else if (bytes >= (int64_t)sizeof(unit16))
+    COPY_UNITS(unit16);
+  else if (bytes >= (int64_t)sizeof(unit4))
+    COPY_UNITS(unit4);
+  else
+    memcpy(to, from, (size_t)bytes);
+}
+
+static void join(char *to, const dp_move_part *parts, int64_t count, int64_t begin, int64_t end) {
+  int64_t row = 0;
+  for (int64_t i = 0; i < count; ++i)
+    row += parts[i].bytes;
+  to += begin * row;
+  for (int64_t r = begin; r < end; ++r)
+    for (int64_t i = 0; i < count; to += parts[i].bytes, ++i)
+      copy_run(to, parts[i].from + r * parts[i].bytes, parts[i].bytes);
+}
+
 const dp_move_loops DP_ISA_SYMBOL(dp_move_table) = {
     {strided1, strided2, strided4, strided8, strided16},
     {transpose1, transpose2, transpose4, transpose8, transpose16},
     {fill1, fill2, fill4, fill8, fill16},
+    join,
 };

@@ -23,11 +23,18 @@ typedef void (*dp_move_strided_fn)(void *to, const void *from, const dp_move_spa
 typedef void (*dp_move_transpose_fn)(void *to, int64_t to_stride, const void *from,
                                      int64_t from_stride, int64_t rows, int64_t columns);
 typedef void (*dp_move_fill_fn)(void *to, const void *value, int64_t count);
+/* Where rows of `bytes` bytes follow each other. */
+typedef struct dp_move_part {
+  const char *from;
+  int64_t bytes;
+} dp_move_part;
 
 typedef struct dp_move_loops {
   dp_move_strided_fn strided[DP_MOVE_SIZES];
   dp_move_transpose_fn transpose[DP_MOVE_SIZES];
   dp_move_fill_fn fill[DP_MOVE_SIZES];
+  /* Rows [begin, end) of `to`: each is that row of every part, one behind the other. */
+  void (*join)(char *to, const dp_move_part *parts, int64_t count, int64_t begin, int64_t end);
 } dp_move_loops;
 DP_ISA_TABLE(dp_move_loops, dp_move_table)
 

@@ -10,6 +10,7 @@
 #define DP_KERNELS_MOVE_INTERNAL_H
 
 #include <string.h>
+#include "kernels/loops_move_internal.h"
 #include "kernels/support_internal.h"
 
 #define DP_MOVE_MAX_RANK 40
@@ -38,6 +39,9 @@ static inline void dp_move_add(dp_move *move, int64_t size, int64_t from_stride,
 }
 /* Pointers are to the elements at index 0 of every dimension. The move is used up. */
 void dp_move_run(dp_op_context *context, dp_move *move, void *to, const void *from);
+/* Rows of the target that are rows of several parts, one behind the other; plain bytes only. */
+void dp_move_join(dp_op_context *context, void *to, const dp_move_part *parts, int64_t count,
+                  int64_t rows);
 /* Output 0 with input 0's contents, in its memory when nobody else wants that. */
 DP_MUST_USE dp_status *dp_move_first_to_output(dp_op_context *context, dp_tensor **output_out);
 

@@ -89,6 +89,42 @@ static void check_move(fixture *fixture, dp_dtype dtype, int64_t largest) {
   free(want);
 }
 
+#define MOST_PARTS 5
+
+static void check_join(fixture *fixture, int64_t rows, uint32_t largest) {
+  int64_t count = 1 + random_below(MOST_PARTS), row = 0;
+  dp_move_part parts[MOST_PARTS];
+  char *memory[MOST_PARTS];
+  for (int64_t i = 0; i < count; ++i) {
+    parts[i].bytes = 1 + random_below(largest);
+    parts[i].from = memory[i] = malloc((size_t)(rows * parts[i].bytes));
+    for (int64_t j = 0; j < rows * parts[i].bytes; ++j)
+      memory[i][j] = (char)random_below(256);
+    row += parts[i].bytes;
+  }
+  char *to = malloc((size_t)(row * rows + 1)), *want = malloc((size_t)(row * rows + 1)), *at = want;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < count; at += parts[i++].bytes)
+      memcpy(at, parts[i].from + r * parts[i].bytes, (size_t)parts[i].bytes);
+  to[row * rows] = want[row * rows] = 0x55;
+  dp_move_join(&fixture->context, to, parts, count, rows);
+  assert_memory_equal(to, want, (size_t)(row * rows + 1));
+  for (int64_t i = 0; i < count; ++i)
+    free(memory[i]);
+  free(to);
+  free(want);
+}
+
+static void check_joins(fixture *fixture) {
+  for (int i = 0; i < 200; ++i)
+    check_join(fixture, 1 + random_below(20), 150);
+  for (int i = 0; i < 4; ++i) {
+    check_join(fixture, 9000, 80);
+    check_join(fixture, 200, 5000);
+    check_join(fixture, 1 + random_below(3), 300000);
+  }
+}
+
 static void check_all(fixture *fixture) {
   static const dp_dtype dtypes[] = {DP_UINT8, DP_INT16, DP_FLOAT, DP_DOUBLE, DP_COMPLEX128};
   for (int isa = 0; isa < DP_ISA_COUNT; ++isa) {
@@ -97,6 +133,7 @@ static void check_all(fixture *fixture) {
     for (int i = 0; i < 400; ++i)
       for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; ++d)
         check_move(fixture, dtypes[d], i % 10 == 0 ? 40 : 12);
+    check_joins(fixture);
   }
   dp_isa_select(dp_isa_best());
 }
