@@ -108,8 +108,6 @@ static dp_status *not_a_permutation(const dp_tensor *input, dp_tensor *seen) {
   return dp_status_create(DP_INTERNAL, "a permutation was taken for none");
 }
 
-/* Values within bounds that leave no place of the result empty are a permutation: they are looked
- * at, placed, and the result is looked over, each in a loop without branches. */
 static dp_status *invert_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   if (input->shape.rank != 1)
@@ -120,12 +118,9 @@ static dp_status *invert_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   const dp_index_loops *loops = dp_index_loops_of(input->dtype == DP_INT32);
   memset(output->data, 0xff, dp_tensor_bytes(output));
-  if (loops->in_range(input->data, count, count)) {
-    loops->invert(output->data, input->data, count);
-    if (loops->in_range(output->data, count, count))
-      return NULL;
-    memset(output->data, 0xff, dp_tensor_bytes(output));
-  }
+  if (loops->invert(output->data, input->data, count))
+    return NULL;
+  memset(output->data, 0xff, dp_tensor_bytes(output));
   return not_a_permutation(input, output);
 }
 

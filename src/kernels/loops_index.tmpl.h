@@ -45,12 +45,37 @@ static void NAME(scatter)(void *to, const void *from, const void *memory, int64_
   }
 }
 
-static void NAME(invert)(void *memory, const void *from, int64_t count) {
-  const INDEX *indices = from;
-  INDEX *to = memory;
-  for (int64_t i = 0; i < count; ++i)
-    to[indices[i]] = (INDEX)i;
+/* Looking at a place before it is written costs nothing: its line is on the way earlier then. */
+#define INVERTED_AT_ONCE 4
+static inline __attribute__((always_inline)) bool
+NAME(invert_some)(UNSIGNED *to, const UNSIGNED *indices, int64_t first, const int64_t few,
+                  UNSIGNED most) {
+  UNSIGNED own[INVERTED_AT_ONCE], used = 0;
+  bool beyond = false;
+  for (int64_t k = 0; k < few; ++k) {
+    own[k] = indices[first + k];
+    beyond |= own[k] >= most;
+  }
+  if (beyond)
+    return false;
+  for (int64_t k = 0; k < few; ++k) {
+    used |= ~to[own[k]];
+    to[own[k]] = (UNSIGNED)(first + k);
+  }
+  return used == 0;
 }
+
+static bool NAME(invert)(void *to, const void *indices, int64_t count) {
+  int64_t i = 0;
+  for (; i + INVERTED_AT_ONCE <= count; i += INVERTED_AT_ONCE)
+    if (!NAME(invert_some)(to, indices, i, INVERTED_AT_ONCE, (UNSIGNED)count))
+      return false;
+  for (; i < count; ++i)
+    if (!NAME(invert_some)(to, indices, i, 1, (UNSIGNED)count))
+      return false;
+  return true;
+}
+#undef INVERTED_AT_ONCE
 
 #define MULTIPLY(type)                                                                             \
   static void NAME(multiply_##type)(const dp_index_product *product) {                             \

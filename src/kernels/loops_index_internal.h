@@ -30,8 +30,9 @@ typedef struct dp_index_loops {
   /* Row i of `from` goes to row indices[i] of `to`; the last of equal indices counts. Rows have
    * `bytes` bytes. */
   void (*scatter)(void *to, const void *from, const void *indices, int64_t count, int64_t bytes);
-  /* to[indices[i]] = i, in the type of the indices. */
-  void (*invert)(void *to, const void *indices, int64_t count);
+  /* to[indices[i]] = i, in the type of the indices, where `to` is all -1; false when they are no
+   * permutation of [0, count). */
+  bool (*invert)(void *to, const void *indices, int64_t count);
   void (*multiply_float)(const dp_index_product *product);
   void (*multiply_double)(const dp_index_product *product);
 } dp_index_loops;
