@@ -170,11 +170,54 @@ static void DP_PASTE(log_softmax, SUFFIX)(const void *from_data, void *to_data, 
    classes);
 }
 
+static inline T DP_PASTE(loss, SUFFIX)(const T *label, const T *row, T log_sum, int64_t classes) {
+  T lanes[LANES] = {0}, result = 0;
+  int64_t i = 0;
+  for (; i + LANES <= classes; i += LANES)
+    for (int lane = 0; lane < LANES; ++lane)
+      lanes[lane] += label[i + lane] * (log_sum - row[i + lane]);
+  for (int lane = 0; i > 0 && lane < LANES; ++lane)
+    result += lanes[lane];
+  for (; i < classes; ++i)
+    result += label[i] * (log_sum - row[i]);
+  return result;
+}
+
+/* Rows that fit into a block together, with contiguous classes. */
+static void DP_PASTE(cross_entropy_short, SUFFIX)(const T *logits, int64_t logit_row,
+                                                  const T *labels, int64_t label_row, T *losses,
+                                                  T *gradient, int64_t rows, int64_t classes) {
+  T block[BLOCK], logs[BLOCK];
+  for (int64_t r = 0; r < rows; ++r)
+    DP_PASTE(shift_row, SUFFIX)(logits + r * logit_row, gradient + r * classes, classes);
+  DP_PASTE(exponentials, SUFFIX)(gradient, block, rows * classes);
+  for (int64_t r = 0; r < rows; ++r)
+    losses[r] = DP_PASTE(total, SUFFIX)(block + r * classes, classes);
+  DP_INDEPENDENT
+  for (int64_t r = 0; r < rows; ++r)
+    logs[r] = FAST(log)(losses[r]);
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *label = labels + r * label_row, *from = block + r * classes;
+    T *row = gradient + r * classes, factor = 1 / losses[r];
+    losses[r] = DP_PASTE(loss, SUFFIX)(label, row, logs[r], classes);
+    DP_INDEPENDENT
+    for (int64_t i = 0; i < classes; ++i)
+      row[i] = from[i] * factor - label[i];
+  }
+}
+
 static void DP_PASTE(cross_entropy, SUFFIX)(const dp_softmax_rows *logits,
                                             const dp_softmax_rows *labels, void *loss_data,
                                             void *gradient_data, int64_t rows, int64_t classes) {
   T *losses = loss_data, *gradient = gradient_data;
-  for (int64_t r = 0; r < rows; ++r) {
+  bool is_short = classes > 0 && classes < LONG_ROW && logits->column == 1 && labels->column == 1;
+  int64_t block = is_short ? BLOCK / classes : 0;
+  for (int64_t r = 0; is_short && r < rows; r += block)
+    DP_PASTE(cross_entropy_short, SUFFIX)
+  ((const T *)logits->data + r * logits->row, logits->row,
+   (const T *)labels->data + r * labels->row, labels->row, losses + r, gradient + r * classes,
+   rows - r < block ? rows - r : block, classes);
+  for (int64_t r = 0; !is_short && r < rows; ++r) {
     const T *logit = (const T *)logits->data + r * logits->row;
     const T *label = (const T *)labels->data + r * labels->row;
     T *row = gradient + r * classes, loss = 0;
