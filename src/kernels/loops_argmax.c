@@ -76,7 +76,12 @@
 #define SUFFIX float
 #define LOWEST -INFINITY
 #define HIGHEST INFINITY
+#ifdef __AVX512F__
+#include <immintrin.h>
+#define HAS_VECTORS
+#endif
 #include "kernels/loops_argmax_type.tmpl.h"
+#undef HAS_VECTORS
 #define T double
 #define V double
 #define VALUE(x) (x)

@@ -1,6 +1,7 @@
 /* Index of the best element over one type. The includer defines T, V (the type that is compared),
  * NAME(function), VALUE(x) (the V of an element), IS_BETTER(a, b), GIVES_WAY(a, b) (a is a NaN, b
- * is not) and WORST, which nothing is worse than. */
+ * is not) and WORST, which nothing is worse than; for vectors of 16 floats also BETTER_OF(a, b), b
+ * where a is a NaN, and BEST_OF(vector). */
 
 /* Where nothing was better than WORST, it may stand behind NaNs. */
 static inline int64_t NAME(settle)(const T *x, int64_t n, int64_t stride, int64_t at, V best) {
@@ -23,6 +24,30 @@ static inline int64_t NAME(short_row)(const T *x, int64_t n, int64_t stride) {
   return NAME(settle)(x, n, stride, at, best);
 }
 
+#ifdef BEST_OF
+/* The best value of the row, then the first place that has it. */
+static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64_t n) {
+  for (int64_t row = 0; row < outer; ++row, x += n) {
+    __m512 best = _mm512_set1_ps(WORST);
+    int64_t at = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+      __mmask16 there = n - i < 16 ? (__mmask16)((1 << (n - i)) - 1) : (__mmask16)-1;
+      best = BETTER_OF(_mm512_mask_loadu_ps(best, there, x + i), best);
+    }
+    best = _mm512_set1_ps(BEST_OF(best));
+    for (int64_t i = 0; i < n; i += 16) {
+      __mmask16 there = n - i < 16 ? (__mmask16)((1 << (n - i)) - 1) : (__mmask16)-1;
+      __m512 values = _mm512_maskz_loadu_ps(there, x + i);
+      unsigned equal = _mm512_mask_cmp_ps_mask(there, values, best, _CMP_EQ_OQ);
+      if (equal) {
+        at = i + __builtin_ctz(equal);
+        break;
+      }
+    }
+    best_out[row] = at; /* 0: NaNs only */
+  }
+}
+#else
 /* Two rows side by side: one is compared while the other waits for its comparison before. */
 static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64_t n) {
   int64_t row = 0;
@@ -43,6 +68,7 @@ static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64
   if (row < outer)
     best_out[row] = NAME(short_row)(x, n, 1);
 }
+#endif
 
 #define LANES ((int64_t)(256 / sizeof(V)))
 /* The best value first, LANES at a time, then the place where it is. */
