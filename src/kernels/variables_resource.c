@@ -238,31 +238,32 @@ static dp_status *find_or_make(dp_op_context *context, dp_dtype dtype, dp_variab
   return NULL;
 }
 
-static dp_status *check_assignment(dp_variable *variable, const dp_tensor *value,
+/* With the lock held. */
+static dp_status *check_assignment(const dp_variable *variable, const dp_tensor *value,
                                    bool validate_shape) {
-  dp_status *status = NULL;
-  pthread_rwlock_rdlock(&variable->lock);
   const dp_tensor *old = &variable->tensor;
   dp_dtype dtype = dp_tensor_is_set(old) ? old->dtype : variable->dtype;
   if (dtype != value->dtype)
-    status = DP_INVALID("Trying to assign variable with wrong dtype. Expected %s got %s",
-                        dp_dtype_name(dtype), dp_dtype_name(value->dtype));
-  else if (validate_shape && dp_tensor_is_set(old) && !dp_shape_equal(&old->shape, &value->shape))
-    status = DP_INVALID("Trying to assign to variable with tensor with wrong shape. Expected %s "
-                        "got %s",
-                        dp_shape_text(&old->shape), dp_shape_text(&value->shape));
-  pthread_rwlock_unlock(&variable->lock);
-  return status;
+    return DP_INVALID("Trying to assign variable with wrong dtype. Expected %s got %s",
+                      dp_dtype_name(dtype), dp_dtype_name(value->dtype));
+  if (validate_shape && dp_tensor_is_set(old) && !dp_shape_equal(&old->shape, &value->shape))
+    return DP_INVALID("Trying to assign to variable with tensor with wrong shape. Expected %s got "
+                      "%s",
+                      dp_shape_text(&old->shape), dp_shape_text(&value->shape));
+  return NULL;
 }
 
 static dp_status *assign_compute(dp_op_context *context, void *memory) {
   const bool *validate_shape = memory;
-  dp_tensor *value = &context->inputs[1].tensor;
+  dp_tensor *value = &context->inputs[1].tensor, old = {0};
   dp_variable *variable;
   DP_RETURN_IF_ERROR(find_or_make(context, value->dtype, &variable));
+  pthread_rwlock_wrlock(&variable->lock);
   dp_status *status = check_assignment(variable, value, *validate_shape);
   if (!status)
-    dp_variable_assign(variable, value);
+    old = dp_variable_replace(variable, value);
+  pthread_rwlock_unlock(&variable->lock);
+  dp_tensor_deinit(&old);
   dp_resource_release(variable);
   return status;
 }

@@ -58,12 +58,17 @@ dp_status *dp_variable_read(dp_variable *variable, dp_tensor *snapshot_out) {
   return is_set ? NULL : uninitialized(variable);
 }
 
-void dp_variable_assign(dp_variable *variable, dp_tensor *value) {
-  pthread_rwlock_wrlock(&variable->lock);
+dp_tensor dp_variable_replace(dp_variable *variable, dp_tensor *value) {
   dp_tensor old = dp_tensor_take(&variable->tensor);
   variable->tensor = dp_tensor_take(value);
   atomic_store_explicit(&variable->is_set, dp_tensor_is_set(&variable->tensor),
                         memory_order_release);
+  return old;
+}
+
+void dp_variable_assign(dp_variable *variable, dp_tensor *value) {
+  pthread_rwlock_wrlock(&variable->lock);
+  dp_tensor old = dp_variable_replace(variable, value);
   pthread_rwlock_unlock(&variable->lock);
   dp_tensor_deinit(&old);
 }

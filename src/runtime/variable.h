@@ -33,6 +33,8 @@ bool dp_variable_is_initialized(dp_variable *variable);
 DP_MUST_USE dp_status *dp_variable_read(dp_variable *variable, dp_tensor *snapshot_out);
 /* Consumes `value`, shape checks are the caller's. */
 void dp_variable_assign(dp_variable *variable, dp_tensor *value);
+/* The same for a caller who holds the lock exclusively; gives the old contents to release later. */
+dp_tensor dp_variable_replace(dp_variable *variable, dp_tensor *value);
 
 /* An update in one pass. Between begin and end the caller holds the lock exclusively:
  *   old     the current contents (may be the same memory as `target`)
