@@ -79,6 +79,9 @@ for op in ["ArgMax", "ArgMin"]:
         name=f"{op}(vector axis)")
     add(op, [np.array([[1, 5, 5], [np.inf, 0, np.inf], [-1, -np.inf, -np.inf]], np.float32),
              np.array(1, np.int32)], {"output_type": tf.int64}, name=f"{op}(ties)")
+    for columns in (15, 16, 17, 40, 127, 130):
+        add(op, [np.round(values(np.float32, (6, columns))), np.array(1, np.int32)],
+            {"output_type": tf.int64}, name=f"{op}(rows of {columns})")
 for out in [tf.int16, tf.uint16]:
     add("ArgMax", [values(np.float32, (3, 40)), np.array(1, np.int32)], {"output_type": out},
         name=f"ArgMax(to {out.name})")
