@@ -14,12 +14,16 @@
 /* Our loops for small matrices do not pack the right operand, so they are faster than tiles when it
  * has up to SMALL_OPERAND elements, and with few rows when all that is read stays in the
  * second-level cache (in float, GFLOP/s: 114 against 108 at 784x64x128, 116 against 111 at
- * 64x128x784, but 92 against 102 at 1000x128x1024). */
+ * 64x128x784, but 92 against 102 at 1000x128x1024). They pass over rows and result once for every
+ * few columns, so those must stay in the cache too (6272x64x128: 110 against 145). */
 #define SMALL_OPERAND 65536
 #define SMALL_OPERANDS 262144
 #define FEW_ROWS 256
+#define FEW_COLUMNS 32
 
 static bool is_small(const dp_gemm *gemm) {
+  if (gemm->n > FEW_COLUMNS && gemm->m * (gemm->n + gemm->k) > SMALL_OPERANDS)
+    return false;
   return gemm->n * gemm->k <= SMALL_OPERAND ||
          (gemm->m <= FEW_ROWS && (gemm->m + gemm->n) * gemm->k <= SMALL_OPERANDS);
 }
@@ -134,20 +138,27 @@ static void run_loops(const dp_gemm *gemm) {
 }
 
 /* ---- Tiles ----
- * The loops of convolutions multiply packed panels with rows that lie anywhere. A block of
- * BLOCK_DEPTH rows of b is packed at a time, by the first tile of rows that reads it where that can
- * be; blocks of BLOCK_TILES tiles of a meet its panels while both are in the second-level cache. */
+ * The loops of convolutions multiply packed panels with rows that lie anywhere. Where a column of
+ * a has at most BLOCK_BYTES, its rows stay in the second-level cache together with one panel of b,
+ * of BLOCK_DEPTH rows. Else BLOCK_PANELS panels stay there, and a few rows meet all of them. The
+ * first tile of rows packs a panel on the way where that can be. Rows of a transposed a lie across
+ * its memory and are packed too, unless too few panels would gain by it. */
 #define BLOCK_DEPTH 512
-#define BLOCK_PANELS 4
-#define BLOCK_TILES 16
+#define BLOCK_PANELS 8
+#define BLOCK_BYTES 3072
+#define BLOCK_TILES 16 /* of a transposed a with more rows */
+#define FEW_PANELS 3
+#define FEW_TILES 16
 
 typedef struct tiles {
   const dp_gemm *g;
   const dp_conv_fns *fns;
   size_t size;
-  bool is_in_place; /* b is not packed */
-  char *packed;
-  int64_t depth, first_k; /* of the block of b */
+  bool is_in_place;          /* b is not packed */
+  char *packed, *a_packed;   /* a_packed: NULL when a is not */
+  int64_t depth, first_k;    /* of the block of b */
+  int64_t begin, end;        /* columns of the block */
+  int64_t rows, first, last; /* of blocks of rows, and the one at hand */
 } tiles;
 
 static void pack_panel(const tiles *work, int64_t column, int64_t width, char *to) {
@@ -166,63 +177,112 @@ static void pack_panel(const tiles *work, int64_t column, int64_t width, char *t
     memcpy(to + (size_t)p * full, from + (size_t)(p * g->b_stride) * size, (size_t)width * size);
 }
 
-/* Where the panel of a block that starts at `column` is packed. */
-static char *panel_at(const tiles *work, int64_t begin, int64_t column) {
-  return work->packed + (size_t)((column - begin) * work->depth) * work->size;
+/* The rows of c from `row` on, at a column; beyond the last, the last. */
+static void find_rows(const tiles *work, int64_t row, int64_t column, void **rows) {
+  const dp_gemm *g = work->g;
+  for (int i = 0; i < work->fns->tile_rows; ++i) {
+    int64_t at = row + i < g->m ? row + i : g->m - 1;
+    rows[i] = (char *)g->c + (size_t)(at * g->c_stride + column) * work->size;
+  }
 }
 
-static void run_tile(const tiles *work, int64_t row, int rows, int64_t column, int64_t width,
-                     const char *panel, int64_t b_step, char *packed) {
+/* The rows of a that a tile reads. */
+typedef struct strip {
+  int64_t row, step;
+  int rows;
+  bool is_packed;
+  const void *a[DP_CONV_MAX_TILE];
+} strip;
+
+static strip strip_at(const tiles *work, int64_t row) {
   const dp_gemm *g = work->g;
+  int tile = work->fns->tile_rows;
+  strip strip = {.row = row, .step = g->transpose_a ? g->a_stride : 1};
+  strip.rows = g->m - row < tile ? (int)(g->m - row) : tile;
+  strip.is_packed = work->a_packed && strip.rows == tile;
+  int64_t a_row = g->transpose_a ? 1 : g->a_stride;
+  const char *from =
+      (const char *)g->a + (size_t)(row * a_row + work->first_k * strip.step) * work->size;
+  if (strip.is_packed) {
+    from = work->a_packed + (size_t)((row - work->first) * work->depth) * work->size;
+    strip.step = tile;
+  }
+  for (int i = 0; i < strip.rows; ++i)
+    strip.a[i] = from + (size_t)(i * a_row) * work->size;
+  return strip;
+}
+
+/* Where the lines of c are that come after a tile: below, or at the top of the next panel. */
+static void find_next(const tiles *work, int64_t row, int64_t column, void **rows) {
+  bool is_below = row + work->fns->tile_rows < work->last;
+  bool is_beside = column + work->fns->panel < work->end;
+  if (is_below)
+    find_rows(work, row + work->fns->tile_rows, column, rows);
+  else
+    find_rows(work, is_beside ? work->first : work->last,
+              is_beside ? column + work->fns->panel : work->begin, rows);
+}
+
+static void run_tile(const tiles *work, const strip *strip, int64_t column, const char *panel,
+                     int64_t b_step, char *packed) {
   static const int64_t no_offset[1] = {0};
-  int64_t step = g->transpose_a ? g->a_stride : 1, a_row = g->transpose_a ? 1 : g->a_stride;
-  dp_conv_runs runs = {no_offset, 1, work->depth, step, b_step, no_offset, packed};
-  const void *a_rows[DP_CONV_MAX_TILE];
-  void *c_rows[DP_CONV_MAX_TILE];
-  for (int i = 0; i < rows; ++i) {
-    a_rows[i] =
-        (const char *)g->a + (size_t)((row + i) * a_row + work->first_k * step) * work->size;
-    c_rows[i] = (char *)g->c + (size_t)((row + i) * g->c_stride + column) * work->size;
-  }
-  work->fns->tile(a_rows, rows, &runs, panel, c_rows, width, g->accumulates || work->first_k > 0);
+  int64_t width = work->end - column;
+  void *c_rows[DP_CONV_MAX_TILE], *ahead[DP_CONV_MAX_TILE];
+  find_rows(work, strip->row, column, c_rows);
+  find_next(work, strip->row, column, ahead);
+  dp_conv_runs runs = {.offsets = no_offset,
+                       .count = 1,
+                       .length = work->depth,
+                       .step = strip->step,
+                       .b_step = b_step,
+                       .packed = packed,
+                       .a_is_packed = strip->is_packed,
+                       .ahead = ahead};
+  work->fns->tile(strip->a, strip->rows, &runs, panel, c_rows,
+                  width < work->fns->panel ? width : work->fns->panel,
+                  work->g->accumulates || work->first_k > 0);
 }
 
-/* Rows [first, last) of one panel, which is packed on the way when they are the first. */
-static void run_panel(const tiles *work, int64_t first, int64_t last, int64_t begin, int64_t column,
-                      int64_t width) {
+/* The block's rows of one panel, which the first rows of all pack. */
+static void run_panel(const tiles *work, int64_t column) {
   const dp_gemm *g = work->g;
-  int64_t tile = work->fns->tile_rows, row = first, b_step = work->fns->panel;
-  char *panel = panel_at(work, begin, column);
+  int64_t tile = work->fns->tile_rows, full = work->fns->panel, width = work->end - column;
+  char *panel = work->packed;
+  if (work->last - work->first < g->m) /* another block of rows will ask for it */
+    panel += (size_t)((column - work->begin) * work->depth) * work->size;
   char *from = (char *)g->b + (size_t)(work->first_k * g->b_stride + column) * work->size;
-  if (work->is_in_place) {
-    panel = from;
-    b_step = g->b_stride;
-  } else if (first == 0 && (g->transpose_b || width % work->fns->lanes != 0)) {
-    pack_panel(work, column, width, panel);
-  } else if (first == 0) {
-    int rows = last < tile ? (int)last : (int)tile; /* fewer than a tile are all there are */
-    run_tile(work, 0, rows, column, width, from, g->b_stride, panel);
-    row = tile;
+  bool is_raw = work->first == 0 && !work->is_in_place;
+  if (is_raw && (g->transpose_b || (width < full && width % work->fns->lanes != 0))) {
+    pack_panel(work, column, width < full ? width : full, panel);
+    is_raw = false;
   }
-  for (; row < last; row += tile)
-    run_tile(work, row, last - row < tile ? (int)(last - row) : (int)tile, column, width, panel,
-             b_step, NULL);
+  for (int64_t row = work->first; row < work->last; row += tile) {
+    strip strip = strip_at(work, row);
+    if (work->is_in_place || is_raw) /* fewer rows than a tile are all there are */
+      run_tile(work, &strip, column, from, g->b_stride, work->is_in_place ? NULL : panel);
+    else
+      run_tile(work, &strip, column, panel, full, NULL);
+    is_raw = false;
+  }
 }
 
-/* Columns [begin, end) of c over one block of b. */
-static void run_block(const tiles *work, int64_t begin, int64_t end) {
-  int64_t panel = work->fns->panel, tile = work->fns->tile_rows;
-  for (int64_t first = 0; first < work->g->m; first += BLOCK_TILES * tile) {
-    int64_t last = first + BLOCK_TILES * tile;
-    last = last < work->g->m ? last : work->g->m;
-    for (int64_t column = begin; column < end; column += panel)
-      run_panel(work, first, last, begin, column, end - column < panel ? end - column : panel);
+static void run_block(tiles *work) {
+  const dp_gemm *g = work->g;
+  for (work->first = 0; work->first < g->m; work->first = work->last) {
+    work->last = g->m - work->first < work->rows ? g->m : work->first + work->rows;
+    if (work->a_packed)
+      work->fns->pack_columns((const char *)g->a +
+                                  (size_t)(work->first_k * g->a_stride + work->first) * work->size,
+                              g->a_stride, work->depth,
+                              (work->last - work->first) / work->fns->tile_rows, work->a_packed);
+    for (int64_t column = work->begin; column < work->end; column += work->fns->panel)
+      run_panel(work, column);
   }
 }
 
 /* Few rows do not pay for packing; rows of b that are 4 KiB apart would fall on each other. */
 static bool reads_in_place(const dp_gemm *g, const dp_conv_fns *fns) {
-  return !g->transpose_b && g->m <= BLOCK_TILES * fns->tile_rows && g->n % fns->lanes == 0 &&
+  return !g->transpose_b && g->m <= FEW_TILES * fns->tile_rows && g->n % fns->lanes == 0 &&
          g->b_stride * (int64_t)dp_dtype_size(g->dtype) % 2048 != 0;
 }
 
@@ -231,20 +291,28 @@ static bool run_tiles(const dp_gemm *g) {
   tiles work = {.g = g, .fns = &dp_conv_table()->fns[g->dtype], .size = dp_dtype_size(g->dtype)};
   if (!work.fns->tile)
     return false;
-  int64_t columns = BLOCK_PANELS * work.fns->panel;
+  int64_t tile = work.fns->tile_rows, panel = work.fns->panel, columns = BLOCK_PANELS * panel;
+  bool packs_a = g->transpose_a && g->n > FEW_PANELS * panel;
+  work.rows = g->m * (int64_t)work.size <= BLOCK_BYTES ? g->m : packs_a ? BLOCK_TILES * tile : tile;
+  int64_t depth = g->k < BLOCK_DEPTH ? g->k : BLOCK_DEPTH;
+  int64_t b_count = depth * (work.rows == g->m ? panel : columns);
+  int64_t a_count = packs_a ? depth * work.rows : 0;
   dp_buffer *packed;
-  dp_status *status = dp_buffer_create((size_t)(BLOCK_DEPTH * columns) * work.size, &packed);
+  dp_status *status = dp_buffer_create((size_t)(b_count + a_count) * work.size, &packed);
   if (status) {
     dp_status_release(status);
     return false;
   }
   work.packed = packed->data;
+  work.a_packed = a_count > 0 ? work.packed + (size_t)b_count * work.size : NULL;
   work.is_in_place = reads_in_place(g, work.fns);
-  for (int64_t begin = 0; begin < g->n; begin += columns)
+  for (work.begin = 0; work.begin < g->n; work.begin += columns) {
+    work.end = g->n - work.begin < columns ? g->n : work.begin + columns;
     for (work.first_k = 0; work.first_k < g->k; work.first_k += BLOCK_DEPTH) {
       work.depth = g->k - work.first_k < BLOCK_DEPTH ? g->k - work.first_k : BLOCK_DEPTH;
-      run_block(&work, begin, g->n - begin < columns ? g->n : begin + columns);
+      run_block(&work);
     }
+  }
   dp_buffer_release(packed);
   return true;
 }
@@ -297,6 +365,9 @@ int64_t dp_gemm_cost(const dp_gemm *gemm) {
   return nanoseconds > 1e15 ? (int64_t)1e15 : (int64_t)nanoseconds + 50;
 }
 
+#define LARGE_PIECE 512 /* rows or columns */
+#define ROW_PIECE 256   /* columns of a single row */
+
 typedef struct split {
   const dp_gemm *gemm;
   bool by_rows;
@@ -331,16 +402,22 @@ void dp_gemm_run_split(dp_op_context *context, const dp_gemm *gemm) {
     gemm = &turned;
   int64_t cost = dp_gemm_cost(gemm);
   int threads = context->step->pool ? dp_pool_threads(context->step->pool) : 1;
+  if (gemm->m == 1 && gemm->n > ROW_PIECE) { /* b is all there is to read: to and fro */
+    split row = {.gemm = gemm, .piece = ROW_PIECE};
+    int64_t count = (gemm->n + ROW_PIECE - 1) / ROW_PIECE;
+    dp_op_for(context, count, cost / count + 1, run_pieces, &row);
+    return;
+  }
   if (threads == 1 || cost < 60 * 1000 || gemm->m * gemm->n < 64) {
     split whole = {.gemm = gemm, .by_rows = true, .piece = gemm->m};
     run_pieces(&whole, 0, 1);
     return;
   }
-  /* Few large pieces: every one packs its operands anew. Twice as many as threads when there is
-   * much to do, so that a thread that is late costs half of its share. */
+  /* Few large pieces: every one packs its operands anew. Twice as many as threads when they stay
+   * large, so that a thread that is late costs half of its share. */
   split work = {.gemm = gemm, .by_rows = gemm->m >= gemm->n};
   int64_t total = work.by_rows ? gemm->m : gemm->n;
-  int64_t pieces = cost > 4 * 1000 * 1000 ? 2 * threads : threads;
+  int64_t pieces = total >= LARGE_PIECE * 2 * threads ? 2 * threads : threads;
   work.piece = (total + pieces - 1) / pieces;
   work.piece = (work.piece + 15) / 16 * 16;
   pieces = (total + work.piece - 1) / work.piece;

@@ -8,6 +8,12 @@
 #endif
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
+#define DP_OPAQUE(value) __asm__("" : "+r"(value)) /* compilers know nothing about it any more */
+#define PACKED_STEPS 16                            /* rows of a matrix that are packed together */
+
+/* How a tile finds its left factors: side by side in each row, `step` elements apart, or as
+ * pack_columns leaves them. */
+typedef enum reading { READS_RUNS, READS_STEPS, READS_TILE } reading;
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
@@ -68,12 +74,11 @@
 #undef LANES
 #undef MADD
 
+#define FNS(suffix, size)                                                                          \
+  {                                                                                                \
+    .tile = tile_##suffix, .pack_columns = pack_columns_##suffix, .tile_rows = TILE_ROWS,          \
+    .panel = TILE_VECTORS * VECTOR_BYTES / (size), .lanes = VECTOR_BYTES / (size)                  \
+  }
 const dp_conv_loops DP_ISA_SYMBOL(dp_conv_table) = {
-    .fns =
-        {
-            [DP_FLOAT] = {tile_float, TILE_ROWS, TILE_VECTORS *VECTOR_BYTES / 4, VECTOR_BYTES / 4},
-            [DP_DOUBLE] = {tile_double, TILE_ROWS, TILE_VECTORS *VECTOR_BYTES / 8,
-                           VECTOR_BYTES / 8},
-            [DP_INT32] = {tile_uint32, TILE_ROWS, TILE_VECTORS *VECTOR_BYTES / 4, VECTOR_BYTES / 4},
-        },
+    .fns = {[DP_FLOAT] = FNS(float, 4), [DP_DOUBLE] = FNS(double, 8), [DP_INT32] = FNS(uint32, 4)},
 };

@@ -8,47 +8,58 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX)
 #define PANEL (TILE_VECTORS * LANES)
 
-/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `is_dense`
- * and `packs` are constants where this is inlined. The result's lines are asked for before they are
- * needed, and b's rows when they are not packed yet and so may be anywhere. */
+/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `reading` and
+ * `packs` are constants where this is inlined. The result's lines are asked for a row at a time, so
+ * that the operands do not wait behind them; so are b's rows when they are not packed yet and so
+ * may be anywhere. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense, const bool packs,
-                          const T *const *a_rows, const dp_conv_runs *runs, const T *b,
-                          T *const *c_rows, bool accumulates) {
+DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading reading,
+                          const bool packs, const T *const *a_rows, const dp_conv_runs *runs,
+                          const T *b, T *const *c_rows, bool accumulates) {
   T *packed = runs->packed;
+  T *const *ahead = runs->ahead ? (T *const *)runs->ahead : c_rows;
   VECTOR sum[TILE_ROWS][TILE_VECTORS];
   const T *row[TILE_ROWS];
   DP_UNROLL
   for (int i = 0; i < rows; ++i)
     DP_UNROLL
-  for (int v = 0; v < vectors; ++v) {
+  for (int v = 0; v < vectors; ++v)
     sum[i][v] = (VECTOR){0};
-    __builtin_prefetch(c_rows[i] + v * LANES, 1);
-  }
-  const int64_t step = is_dense ? 1 : runs->step, length = runs->length, b_step = runs->b_step;
+  const int64_t length = runs->length, b_step = runs->b_step, stretch = runs->count * length / rows;
+  const int64_t step = reading == READS_RUNS ? 1 : reading == READS_TILE ? TILE_ROWS : runs->step;
+  int asked = 0;
   for (int64_t r = 0; r < runs->count; ++r) {
     DP_UNROLL
     for (int i = 0; i < rows; ++i)
-      row[i] = a_rows[i] + runs->offsets[r];
+      row[i] = (reading == READS_TILE ? a_rows[0] + i : a_rows[i]) + runs->offsets[r];
     const T *factors = b + (runs->b_offsets ? runs->b_offsets[r] : r * length * b_step);
-    for (int64_t p = 0; p < length; ++p) {
-      VECTOR right[TILE_VECTORS];
+    for (int64_t p = 0, at = 0; p < length;) {
+      int64_t stop = length - p <= stretch ? length : p + stretch + 1;
       DP_UNROLL
-      for (int v = 0; v < vectors; ++v)
-        right[v] = *(const MEMORY *)(factors + v * LANES);
-      DP_UNROLL
-      for (int v = 0; packs && v < vectors; ++v) {
-        *(MEMORY *)(packed + v * LANES) = right[v];
-        __builtin_prefetch(factors + 8 * b_step + v * LANES);
-      }
-      packed += packs ? PANEL : 0;
-      factors += b_step;
-      DP_UNROLL
-      for (int i = 0; i < rows; ++i) {
-        VECTOR factor = row[i][p * step] - (VECTOR){0};
+      for (int v = 0; asked < rows && v < vectors; ++v)
+        __builtin_prefetch(ahead[asked] + v * LANES, 1);
+      ++asked;
+      for (; p < stop; ++p) {
+        VECTOR right[TILE_VECTORS];
         DP_UNROLL
         for (int v = 0; v < vectors; ++v)
-          sum[i][v] = MADD(sum[i][v], factor, right[v]);
+          right[v] = *(const MEMORY *)(factors + v * LANES);
+        DP_UNROLL
+        for (int v = 0; packs && v < vectors; ++v) {
+          *(MEMORY *)(packed + v * LANES) = right[v];
+          __builtin_prefetch(factors + 8 * b_step + v * LANES);
+        }
+        packed += packs ? PANEL : 0;
+        factors += b_step;
+        DP_UNROLL
+        for (int i = 0; i < rows; ++i) {
+          VECTOR factor = row[i][at] - (VECTOR){0};
+          DP_UNROLL
+          for (int v = 0; v < vectors; ++v)
+            sum[i][v] = MADD(sum[i][v], factor, right[v]);
+        }
+        at += step;
+        DP_OPAQUE(at); /* else there would be a pointer to advance for each row */
       }
     }
   }
@@ -61,39 +72,66 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool is_dense
   }
 }
 
+/* The lines of rows [first, last) of a matrix, `count` elements of each. */
+static void DP_PASTE(ask_for, SUFFIX)(const T *from, int64_t stride, int64_t first, int64_t last,
+                                      int64_t count) {
+  for (int64_t p = first; p < last; ++p)
+    for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof(T))
+      __builtin_prefetch(from + p * stride + i);
+}
+
+/* A few rows at a time, since the tiles lie at such distances that they may share their places in
+ * the cache. */
+static void DP_PASTE(pack_columns, SUFFIX)(const void *from_data, int64_t stride, int64_t depth,
+                                           int64_t tiles, void *to_data) {
+  const T *from = from_data;
+  T *to = to_data;
+  for (int64_t first = 0; first < depth; first += PACKED_STEPS) {
+    int64_t last = depth - first < PACKED_STEPS ? depth : first + PACKED_STEPS;
+    int64_t next = depth - last < PACKED_STEPS ? depth : last + PACKED_STEPS;
+    DP_PASTE(ask_for, SUFFIX)(from, stride, last, next, tiles * TILE_ROWS);
+    for (int64_t tile = 0; tile < tiles; ++tile)
+      for (int64_t p = first; p < last; ++p)
+        memcpy(to + (tile * depth + p) * TILE_ROWS, from + p * stride + tile * TILE_ROWS,
+               TILE_ROWS * sizeof(T));
+  }
+}
+
 #define TILE_NAME(name, vectors) DP_PASTE(name##_##vectors, SUFFIX)
-#define DEFINE_TILE(name, rows, vectors, is_dense, packs)                                          \
+#define DEFINE_TILE(name, rows, vectors, reading, packs)                                           \
   static void TILE_NAME(name, vectors)(const T *const *a, const dp_conv_runs *runs, const T *b,    \
                                        T *const *c, bool accumulates) {                            \
-    DP_PASTE(tile_of, SUFFIX)(rows, vectors, is_dense, packs, a, runs, b, c, accumulates);         \
+    DP_PASTE(tile_of, SUFFIX)(rows, vectors, reading, packs, a, runs, b, c, accumulates);          \
   }
 #if TILE_VECTORS == 4
-#define DEFINE_TILES(name, rows, is_dense, packs)                                                  \
-  DEFINE_TILE(name, rows, 1, is_dense, packs)                                                      \
-  DEFINE_TILE(name, rows, 2, is_dense, packs)                                                      \
-  DEFINE_TILE(name, rows, 3, is_dense, packs)                                                      \
-  DEFINE_TILE(name, rows, 4, is_dense, packs)
+#define DEFINE_TILES(name, rows, reading, packs)                                                   \
+  DEFINE_TILE(name, rows, 1, reading, packs)                                                       \
+  DEFINE_TILE(name, rows, 2, reading, packs)                                                       \
+  DEFINE_TILE(name, rows, 3, reading, packs)                                                       \
+  DEFINE_TILE(name, rows, 4, reading, packs)
 #define TILE_NAMES(name)                                                                           \
   { TILE_NAME(name, 1), TILE_NAME(name, 2), TILE_NAME(name, 3), TILE_NAME(name, 4) }
 #else
-#define DEFINE_TILES(name, rows, is_dense, packs)                                                  \
-  DEFINE_TILE(name, rows, 1, is_dense, packs)                                                      \
-  DEFINE_TILE(name, rows, 2, is_dense, packs)
+#define DEFINE_TILES(name, rows, reading, packs)                                                   \
+  DEFINE_TILE(name, rows, 1, reading, packs)                                                       \
+  DEFINE_TILE(name, rows, 2, reading, packs)
 #define TILE_NAMES(name)                                                                           \
   { TILE_NAME(name, 1), TILE_NAME(name, 2) }
 #endif
-DEFINE_TILES(dense, TILE_ROWS, true, false)
-DEFINE_TILES(sparse, TILE_ROWS, false, false)
-DEFINE_TILES(packing, TILE_ROWS, false, true)
-DEFINE_TILES(four, 4, false, false)
-DEFINE_TILES(two, 2, false, false)
-DEFINE_TILES(one, 1, false, false)
+DEFINE_TILES(dense, TILE_ROWS, READS_RUNS, false)
+DEFINE_TILES(sparse, TILE_ROWS, READS_STEPS, false)
+DEFINE_TILES(side, TILE_ROWS, READS_TILE, false)
+DEFINE_TILES(packing, TILE_ROWS, READS_STEPS, true)
+DEFINE_TILES(four, 4, READS_STEPS, false)
+DEFINE_TILES(two, 2, READS_STEPS, false)
+DEFINE_TILES(one, 1, READS_STEPS, false)
 
 typedef void (*DP_PASTE(tile_fn, SUFFIX))(const T *const *a, const dp_conv_runs *runs, const T *b,
                                           T *const *c, bool accumulates);
 /* By the number of vectors. */
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(dense_tiles, SUFFIX)[] = TILE_NAMES(dense);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(sparse_tiles, SUFFIX)[] = TILE_NAMES(sparse);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(side_tiles, SUFFIX)[] = TILE_NAMES(side);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing_tiles, SUFFIX)[] = TILE_NAMES(packing);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(fours, SUFFIX)[] = TILE_NAMES(four);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(twos, SUFFIX)[] = TILE_NAMES(two);
@@ -107,9 +145,10 @@ static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_c
                                          const T *b, T *const *c, int vectors, bool accumulates) {
   int i = 0, index = vectors - 1;
   if (rows == TILE_ROWS) {
-    const DP_PASTE(tile_fn, SUFFIX) *tiles = runs->packed      ? DP_PASTE(packing_tiles, SUFFIX)
-                                             : runs->step == 1 ? DP_PASTE(dense_tiles, SUFFIX)
-                                                               : DP_PASTE(sparse_tiles, SUFFIX);
+    const DP_PASTE(tile_fn, SUFFIX) *tiles = runs->packed        ? DP_PASTE(packing_tiles, SUFFIX)
+                                             : runs->a_is_packed ? DP_PASTE(side_tiles, SUFFIX)
+                                             : runs->step == 1   ? DP_PASTE(dense_tiles, SUFFIX)
+                                                                 : DP_PASTE(sparse_tiles, SUFFIX);
     tiles[index](a, runs, b, c, accumulates);
     return;
   }

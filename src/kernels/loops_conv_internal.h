@@ -21,6 +21,8 @@ typedef struct dp_conv_runs {
   int64_t b_step;           /* of the right operand */
   const int64_t *b_offsets; /* of each run; NULL: run after run */
   void *packed; /* where a full tile copies the panel that it reads from a matrix; NULL: nowhere */
+  bool a_is_packed;   /* a full tile's rows are as pack_columns leaves them, and step tile_rows */
+  void *const *ahead; /* tile_rows rows of c to ask for on the way; NULL: those at hand */
 } dp_conv_runs;
 
 /* At most `tile_rows` rows; `width` columns of c, at most `panel`. */
@@ -28,8 +30,14 @@ typedef void (*dp_conv_tile_fn)(const void *const *a_rows, int rows, const dp_co
                                 const void *b, void *const *c_rows, int64_t width,
                                 bool accumulates);
 
+/* Copies columns of a matrix, which are rows of a transposed one, so that tiles read them side by
+ * side: the result is [tiles][depth][tile_rows]. */
+typedef void (*dp_conv_pack_fn)(const void *from, int64_t stride, int64_t depth, int64_t tiles,
+                                void *to);
+
 typedef struct dp_conv_fns {
   dp_conv_tile_fn tile;
+  dp_conv_pack_fn pack_columns;
   int tile_rows; /* at most DP_CONV_MAX_TILE */
   int panel;
   int lanes; /* of a vector */
