@@ -49,6 +49,10 @@ typedef struct dp_collective_peer_ops {
    * gets. */
   void (*receive)(void *peers, const char *task, const Tensorflow__RecvBufRequest *request,
                   void *to, dp_cancel *cancel, dp_board_value_fn done, void *arg);
+  /* Whether the task that has this device is there, and has not restarted since; or an error that
+   * says who is missing. */
+  void (*check)(void *peers, const char *task, const char *device, uint64_t incarnation,
+                dp_cancel *cancel, dp_board_posted_fn done, void *arg);
 } dp_collective_peer_ops;
 
 /* What the collective ops of one step have in common. */

@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/refcount.h"
+#include "base/timer.h"
 #include "collective/collective.h"
 
 /* ---- Groups ---- */
@@ -121,6 +122,7 @@ typedef struct collective_op {
   dp_status *status;    /* the first error */
   int32_t *awaited;     /* by member: chunks from it */
   int32_t *offered;     /* by member: chunks for it */
+  dp_timer watch;       /* looks after those who do not take their chunks */
   dp_tensor result;
   dp_arena *arena; /* of the algorithm's own */
 } collective_op;

@@ -29,6 +29,7 @@ typedef struct instance {
   dp_collective_kind kind;
   dp_dtype dtype;
   dp_shape shape;
+  int64_t asked_in;    /* the step of the member that came first */
   int32_t source_rank; /* -1: not known yet */
   bool *is_known;      /* by rank */
   int32_t known_count;
@@ -69,6 +70,7 @@ static instance *make_instance(collective_group *group, const instance_key *key,
   one->kind = request->kind;
   one->dtype = request->dtype;
   one->shape = request->shape;
+  one->asked_in = request->running_step_id;
   one->source_rank = -1;
   one->is_known = DP_NEW_ARRAY(bool, (size_t)group->size);
   dp_map_put_n(group->instances, &one->key, sizeof(one->key), one);
@@ -85,13 +87,20 @@ static bool is_alike(const instance *one, const instance_request *request) {
          dp_shape_equal(&one->shape, &request->shape);
 }
 
+/* What members of another step left unfinished says nothing about this one. */
+static bool is_old(const collective_group *group, const instance *one,
+                   const instance_request *request, int32_t rank) {
+  return !one->waiters && !is_alike(one, request) &&
+         (one->is_known[rank] || (group->is_ours && one->asked_in != request->running_step_id));
+}
+
 /* A member that is known and now wants something else has begun another step: so do we. */
 static instance *choose(collective_group *group, const instance_request *request, int32_t rank) {
   bool is_broadcast = request->kind == DP_COLLECTIVE_BROADCAST;
   instance_key key = {request->step_id,
                       group->is_ours && is_broadcast ? request->running_step_id : 0, request->key};
   instance *found = dp_map_get_n(group->instances, &key, sizeof(key));
-  if (found && found->is_known[rank] && !found->waiters && !is_alike(found, request)) {
+  if (found && is_old(group, found, request, rank)) {
     drop(found);
     found = NULL;
   }

@@ -128,6 +128,8 @@ static void forget(collective_op *op) {
 
 /* Consumes `status`. */
 static void finish(collective_op *op, dp_status *status) {
+  if (op->watch)
+    dp_timer_cancel(op->watch);
   unlist(op);
   if (status && !dp_cancel_is_triggered(op->member.cancel))
     spread_error(op, status);
@@ -320,6 +322,47 @@ void dp_part_work(collective_op *op, size_t bytes, dp_task_fn fn, void *arg) {
     dp_pool_run(op->member.pool, fn, arg);
 }
 
+/* ---- Looking after the takers ---- */
+
+/* Who does not fetch a chunk may be dead, and no call of ours would tell: so they are asked. */
+static const int64_t watch_nanos = INT64_C(1000000000);
+
+static void look(void *arg);
+
+static void checked(void *arg, dp_status *status) {
+  dp_part_end(arg, status);
+}
+
+static bool is_slow_taker(const collective_op *op, int32_t member) {
+  return op->offered[member] > 0 &&
+         strcmp(op->group->members.items[member].task, op->step.task) != 0;
+}
+
+/* On the timer's thread; finish waits for it. */
+static void look(void *arg) {
+  collective_op *op = arg;
+  pthread_mutex_lock(&op->lock);
+  bool is_over = op->parts == 0 || op->status;
+  if (!is_over) {
+    op->parts++;
+    op->watch = dp_timer_start(dp_clock_nanos() + watch_nanos, look, op);
+  }
+  pthread_mutex_unlock(&op->lock);
+  if (is_over)
+    return;
+  for (int32_t i = 0; i < op->group->size; i++) {
+    pthread_mutex_lock(&op->lock);
+    bool is_slow = is_slow_taker(op, i);
+    op->parts += is_slow;
+    pthread_mutex_unlock(&op->lock);
+    const group_member *member = &op->group->members.items[i];
+    if (is_slow)
+      op->step.peers->check(op->step.peers_arg, member->task, member->device, member->incarnation,
+                            op->scope, checked, op);
+  }
+  dp_part_end(op, NULL);
+}
+
 /* ---- The algorithm ---- */
 
 static void run(collective_op *op) {
@@ -329,6 +372,8 @@ static void run(collective_op *op) {
   op->offered = DP_ARENA_ARRAY(op->arena, int32_t, size);
   op->parts = 1;
   op->phase = OP_RUN;
+  if (op->step.peers && op->group->task_count > 1)
+    op->watch = dp_timer_start(dp_clock_nanos() + watch_nanos, look, op);
   pthread_mutex_unlock(&op->step.collectives->lock);
   if (op->member.kind == DP_COLLECTIVE_BROADCAST)
     dp_tree_start(op);

@@ -80,7 +80,59 @@ static void receive(void *peers, const char *task, const Tensorflow__RecvBufRequ
   peer->ops->receive_buffer(peer, request, to, cancel, done, arg);
 }
 
-static const dp_collective_peer_ops peer_ops = {complete_group, complete_instance, receive};
+/* ---- Out: is it there? ---- */
+
+typedef struct health_check {
+  char *device;
+  uint64_t incarnation;
+  dp_board_posted_fn done;
+  void *arg;
+} health_check;
+
+static dp_status *check_incarnation(const health_check *check,
+                                    const Tensorflow__GetStatusResponse *status) {
+  for (size_t i = 0; i < status->n_device_attributes; i++) {
+    if (status->device_attributes[i]->incarnation == check->incarnation)
+      return NULL;
+  }
+  return dp_status_create(DP_ABORTED, "%s has restarted", check->device);
+}
+
+static void health_known(void *arg, dp_status *status, const void *response) {
+  health_check *check = arg;
+  if (dp_status_code(status) == DP_DEADLINE_EXCEEDED) {
+    dp_status *gone = dp_status_create(DP_UNAVAILABLE, "%s does not take its chunks: %s",
+                                       check->device, dp_status_message(status));
+    dp_status_release(status);
+    status = gone;
+  }
+  if (!status)
+    status = check_incarnation(check, response);
+  dp_board_posted_fn done = check->done;
+  void *done_arg = check->arg;
+  dp_free(check->device);
+  dp_free(check);
+  done(done_arg, status);
+}
+
+static void check_health(void *peers, const char *task, const char *device, uint64_t incarnation,
+                         dp_cancel *cancel, dp_board_posted_fn done, void *arg) {
+  static const int64_t patience_milliseconds = 3000;
+  dp_worker_peer *peer;
+  dp_status *status = find_peer(peers, task, &peer);
+  if (status) {
+    done(arg, status);
+    return;
+  }
+  health_check *check = DP_NEW(health_check);
+  *check = (health_check){dp_strdup(device), incarnation, done, arg};
+  Tensorflow__GetStatusRequest request = TENSORFLOW__GET_STATUS_REQUEST__INIT;
+  peer->ops->call(peer, DP_WORKER_GET_STATUS, &request, dp_clock_deadline_ms(patience_milliseconds),
+                  cancel, health_known, check);
+}
+
+static const dp_collective_peer_ops peer_ops = {complete_group, complete_instance, receive,
+                                                check_health};
 
 /* ---- A graph's and a step's ---- */
 
@@ -191,7 +243,7 @@ static void answer_buffer(void *arg, dp_status *status, dp_tensor *value) {
   buffer_call *call = arg;
   if (call->scope && dp_status_code(status) == DP_DEADLINE_EXCEEDED) {
     dp_status_release(status);
-    status = dp_status_create(DP_ABORTED, "The step has failed on %s", call->worker->task);
+    status = dp_worker_step_failure(call->worker, call->step->id);
   }
   call->done(call->arg, status, value);
   dp_worker_step_leave(call->worker, call->step);

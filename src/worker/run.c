@@ -47,16 +47,19 @@ static void finish_call(run_call *call);
 
 /* ---- The run ---- */
 
-/* Peers that wait for chunks of the step need not wait any longer. */
-static void note_failure(graph_run *run) {
+/* Peers that wait for chunks of the step need not wait any longer. Before the run is answered: then
+ * the step may be forgotten. */
+static void note_failure(graph_run *run, const dp_status *why) {
   step_entry *step = run->entry;
   pthread_mutex_lock(&run->worker->lock);
-  step->has_failed = true;
+  dp_status *failure = dp_status_create(DP_ABORTED, "The step has failed on %s: %s",
+                                        run->worker->task, dp_status_message(why));
+  dp_status_update(&step->failure, dp_status_retain(failure));
   dp_board *board = step->board ? dp_board_retain(step->board) : NULL;
   pthread_mutex_unlock(&run->worker->lock);
   if (board)
-    dp_board_abort(board, dp_status_create(DP_ABORTED, "The step has failed on %s: %s",
-                                           run->worker->task, dp_status_message(run->status)));
+    dp_board_abort(board, dp_status_retain(failure));
+  dp_status_release(failure);
   dp_board_release(board);
 }
 
@@ -68,8 +71,6 @@ void dp_worker_run_release(graph_run *run) {
     dp_resources_clear_container(run->graph->session->devices[i]->resources, run->container);
   dp_stats_collector_destroy(run->stats);
   dp_tensor_store_deinit(&run->kept);
-  if (run->status)
-    note_failure(run);
   dp_status_release(run->status);
   /* Nobody may be left who would send CleanupGraph. */
   if (run->call_scope && dp_cancel_is_triggered(run->call_scope))
@@ -134,6 +135,8 @@ static void finish_units(graph_run *run) {
   run->waiting = NULL;
   dp_status *status = dp_status_retain(run->status);
   pthread_mutex_unlock(&run->lock);
+  if (status)
+    note_failure(run, status);
   if (call) {
     if (!call->is_last || status)
       tell_call(call, status);

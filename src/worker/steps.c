@@ -118,19 +118,42 @@ static const dp_rendezvous_remote_ops remote_ops = {is_remote, receive_remote, N
 
 /* ---- The table ---- */
 
+/* With the lock held; NULL when there is none. */
+static failed_step *find_failed(dp_worker *worker, int64_t id) {
+  for (size_t i = 0; i < FAILED_STEPS; i++) {
+    if (worker->failed_steps[i].id == id && worker->failed_steps[i].why)
+      return &worker->failed_steps[i];
+  }
+  return NULL;
+}
+
+/* With the lock held. */
+static void remember_failure(dp_worker *worker, const step_entry *step) {
+  failed_step *place = &worker->failed_steps[worker->next_failed_step++ % FAILED_STEPS];
+  dp_status_release(place->why);
+  *place = (failed_step){step->id, dp_status_retain(step->failure)};
+}
+
+dp_status *dp_worker_step_failure(dp_worker *worker, int64_t id) {
+  pthread_mutex_lock(&worker->lock);
+  const failed_step *failed = find_failed(worker, id);
+  dp_status *why = failed ? dp_status_retain(failed->why) : NULL;
+  pthread_mutex_unlock(&worker->lock);
+  return why ? why : dp_status_create(DP_ABORTED, "The step has failed on %s", worker->task);
+}
+
 /* With the lock held: a step that failed is run again under the same id. */
 static void revive(dp_worker *worker, int64_t id) {
-  for (size_t i = 0; i < FAILED_STEPS; i++) {
-    if (worker->failed_steps[i] == id)
-      worker->failed_steps[i] = 0;
+  failed_step *failed = find_failed(worker, id);
+  if (failed) {
+    dp_status_release(failed->why);
+    failed->why = NULL;
   }
 }
 
 bool dp_worker_step_has_failed(dp_worker *worker, int64_t id) {
-  bool has_failed = false;
   pthread_mutex_lock(&worker->lock);
-  for (size_t i = 0; i < FAILED_STEPS; i++)
-    has_failed |= worker->failed_steps[i] == id;
+  bool has_failed = find_failed(worker, id) != NULL;
   pthread_mutex_unlock(&worker->lock);
   return has_failed;
 }
@@ -174,6 +197,7 @@ step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *
 static void destroy_step(step_entry *step) {
   dp_rendezvous_release(step->rendezvous);
   dp_board_release(step->board);
+  dp_status_release(step->failure);
   dp_worker_session_release(step->session);
   dp_free(step);
 }
@@ -194,8 +218,8 @@ static void forget(dp_worker *worker, step_entry *step) {
   dp_map_remove_n(worker->steps, &step->id, sizeof(step->id));
   step->forgotten = true;
   step->users++;
-  if (step->board && step->has_failed)
-    worker->failed_steps[worker->next_failed_step++ % FAILED_STEPS] = step->id;
+  if (step->board && step->failure)
+    remember_failure(worker, step);
 }
 
 static void end_forgotten(dp_worker *worker, step_entry *step) {

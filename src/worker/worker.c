@@ -254,6 +254,8 @@ void dp_worker_destroy(dp_worker *worker) {
   destroy_sessions(worker);
   dp_map_destroy(worker->steps);
   dp_collectives_destroy(worker->collectives);
+  for (size_t i = 0; i < FAILED_STEPS; i++)
+    dp_status_release(worker->failed_steps[i].why);
   for (size_t i = 0; i < worker->device_count; i++) {
     dp_resources_clear(worker->devices[i]->resources);
     dp_device_release(worker->devices[i]);

@@ -65,7 +65,7 @@ typedef struct step_entry {
   int64_t id;
   dp_rendezvous *rendezvous;
   dp_board *board;         /* chunks of collectives; NULL until there are some */
-  bool has_failed;         /* a run of it did */
+  dp_status *failure;      /* of a run of it */
   int32_t users;           /* runs and receives that are under way */
   worker_session *session; /* a RunGraph of it came, so the step stays until CleanupGraph; else
                               NULL. Retained */
@@ -75,6 +75,10 @@ typedef struct step_entry {
 
 /* How many failed steps a task remembers, for peers that come late. */
 enum { FAILED_STEPS = 64 };
+typedef struct failed_step {
+  int64_t id;
+  dp_status *why; /* NULL: none */
+} failed_step;
 
 struct dp_worker {
   dp_worker_peer local; /* first: the local peer is the worker */
@@ -91,7 +95,7 @@ struct dp_worker {
   dp_map *sessions;    /* handle -> worker_session */
   dp_map *steps;       /* id as 8 bytes -> step_entry */
   dp_collectives *collectives;
-  int64_t failed_steps[FAILED_STEPS]; /* the last ones with collectives that failed here; 0: none */
+  failed_step failed_steps[FAILED_STEPS]; /* the last ones with collectives that failed here */
   size_t next_failed_step;
   uint64_t next_graph;
   uint64_t sessions_ever;
@@ -145,6 +149,8 @@ void dp_worker_steps_clear(dp_worker *worker, const worker_session *session);
 dp_board *dp_worker_step_board(dp_worker *worker, step_entry *step);
 /* Whether a step of that id failed here and nothing has run under it since. */
 bool dp_worker_step_has_failed(dp_worker *worker, int64_t id);
+/* Why; never NULL. */
+dp_status *dp_worker_step_failure(dp_worker *worker, int64_t id);
 
 /* ---- collectives.c ---- */
 /* Reads what a registration says about collectives. */

@@ -6,7 +6,7 @@ A genuine server learns who leads from the configuration that it is started with
 import itertools
 import threading
 
-from clusters import SLOWNESS, Cluster, Genuine, Task, tf, tf1
+from clusters import SLOWNESS, Cluster, Genuine, Task, tf, tf1, wait_until
 
 R = tf.raw_ops
 # Genuine TensorFlow keeps what it knows of an instance: each use has one of its own.
@@ -82,24 +82,28 @@ class Ring(Cluster):
                 results = session.run(fetches)
         return results
 
-    def run_between(self, client, tasks=None):
+    def start_between(self, client, tasks=None):
         """client(session, index) in a thread for each task, each with a graph and a session of its own that knows no other
-        task; what they return or raise, in order."""
-        tasks = range(len(self.spec["worker"])) if tasks is None else tasks
+        task. What they return or raise comes into the dictionary that this returns."""
         outcomes = {}
 
         def run_client(index):
             config = self.config(device_filters=[f"/job:worker/task:{index}"])
             try:
-                with tf.Graph().as_default(), tf.device(task_name(index)):
-                    with tf1.Session(self.target("worker", index), config=config) as session:
-                        outcomes[index] = client(session, index)
+                with tf.Graph().as_default() as graph, tf.device(task_name(index)):
+                    session = tf1.Session(self.target("worker", index), graph, config)
+                    outcome = client(session, index)
+                    session.close()  # but not after an error: a dead task would not answer
             except (tf.errors.OpError, AssertionError) as error:
-                outcomes[index] = error
-        threads = [threading.Thread(target=run_client, args=(index,), daemon=True) for index in tasks]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(90 * SLOWNESS)
-        assert not any(thread.is_alive() for thread in threads), "a client hangs"
+                outcome = error
+            outcomes[index] = outcome
+        for index in range(len(self.spec["worker"])) if tasks is None else tasks:
+            threading.Thread(target=run_client, args=(index,), daemon=True).start()
+        return outcomes
+
+    def run_between(self, client, tasks=None):
+        """The same; waits for them, and gives the outcomes in order."""
+        tasks = list(range(len(self.spec["worker"])) if tasks is None else tasks)
+        outcomes = self.start_between(client, tasks)
+        wait_until(lambda: len(outcomes) == len(tasks), "every client has ended", 60)
         return [outcomes[index] for index in tasks]

@@ -114,7 +114,14 @@ static inline void receive(void *peers, const char *name, const Tensorflow__Recv
     dp_board_take(task->board, request->buf_rendezvous_key, cancel, fetched, one);
 }
 
-static const dp_collective_peer_ops peer_ops = {complete_group, complete_instance, receive};
+static inline void check_peer(void *peers, const char *name, const char *device,
+                              uint64_t incarnation, dp_cancel *cancel, dp_board_posted_fn done,
+                              void *arg) {
+  done(arg, check_alive(find_task(peers, name)));
+}
+
+static const dp_collective_peer_ops peer_ops = {complete_group, complete_instance, receive,
+                                                check_peer};
 
 /* ---- The cluster ---- */
 

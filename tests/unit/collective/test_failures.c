@@ -120,6 +120,43 @@ static void test_a_member_dies(void **unused) {
   cluster_destroy(cluster);
 }
 
+static void ignore_source(void *arg, dp_status *status, int32_t source_rank) {
+  assert_null(status);
+}
+
+/* A member says what it comes for, and dies before it takes its chunk. */
+static void come_and_die(test_cluster *cluster, int task) {
+  outcome unused;
+  dp_collective_member member = cluster_member(cluster, task, 0, DP_FLOAT, &unused);
+  Tensorflow__TensorShapeProto__Dim dim = TENSORFLOW__TENSOR_SHAPE_PROTO__DIM__INIT, *dims = &dim;
+  Tensorflow__TensorShapeProto shape = TENSORFLOW__TENSOR_SHAPE_PROTO__INIT;
+  Tensorflow__CompleteInstanceRequest request = TENSORFLOW__COMPLETE_INSTANCE_REQUEST__INIT;
+  dim.size = 5;
+  shape.n_dim = 1;
+  shape.dim = &dims;
+  request.type = DP_COLLECTIVE_BROADCAST;
+  request.data_type = (Tensorflow__DataType)DP_FLOAT;
+  request.shape = &shape;
+  request.group_key = request.instance_key = 1;
+  request.device = (char *)member.device;
+  request.running_step_id = 1;
+  dp_collectives_complete_instance(cluster->tasks[cluster->leader].collectives, &request, NULL,
+                                   ignore_source, NULL);
+  cluster->tasks[task].is_dead = true;
+  dp_event_deinit(&unused.done);
+}
+
+static void test_a_taker_dies(void **unused) {
+  test_cluster *cluster = cluster_create(2, 1, 0);
+  meet(cluster);
+  outcome one;
+  come(cluster, &(comer){.task = 0, .count = 5, .kind = DP_COLLECTIVE_BROADCAST, .is_source = true},
+       &one);
+  come_and_die(cluster, 1);
+  expect(&one, DP_UNAVAILABLE, "task:1 is dead");
+  cluster_destroy(cluster);
+}
+
 static void test_a_member_is_late(void **unused) {
   test_cluster *cluster = cluster_create(2, 1, 1);
   meet(cluster);
@@ -338,6 +375,7 @@ int main(void) {
       cmocka_unit_test(test_groups_that_do_not_fit),
       cmocka_unit_test(test_the_leader_is_dead),
       cmocka_unit_test(test_a_member_dies),
+      cmocka_unit_test(test_a_taker_dies),
       cmocka_unit_test(test_a_member_is_late),
       cmocka_unit_test(test_a_member_restarts),
       cmocka_unit_test(test_other_shapes_and_kinds),
