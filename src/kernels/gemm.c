@@ -149,6 +149,7 @@ static void run_loops(const dp_gemm *gemm) {
 #define BLOCK_TILES 16 /* of a transposed a with more rows */
 #define FEW_PANELS 3
 #define FEW_TILES 16
+#define RUNS 8
 
 typedef struct tiles {
   const dp_gemm *g;
@@ -223,16 +224,19 @@ static void find_next(const tiles *work, int64_t row, int64_t column, void **row
               is_beside ? column + work->fns->panel : work->begin, rows);
 }
 
+/* In several runs, where that can be: between them a tile asks for lines of c. */
 static void run_tile(const tiles *work, const strip *strip, int64_t column, const char *panel,
                      int64_t b_step, char *packed) {
-  static const int64_t no_offset[1] = {0};
+  int64_t offsets[RUNS], count = work->depth % RUNS == 0 ? RUNS : 1, length = work->depth / count;
+  for (int64_t r = 0; r < count; ++r)
+    offsets[r] = r * length * strip->step;
   int64_t width = work->end - column;
   void *c_rows[DP_CONV_MAX_TILE], *ahead[DP_CONV_MAX_TILE];
   find_rows(work, strip->row, column, c_rows);
   find_next(work, strip->row, column, ahead);
-  dp_conv_runs runs = {.offsets = no_offset,
-                       .count = 1,
-                       .length = work->depth,
+  dp_conv_runs runs = {.offsets = offsets,
+                       .count = count,
+                       .length = length,
                        .step = strip->step,
                        .b_step = b_step,
                        .packed = packed,

@@ -8,8 +8,7 @@
 #endif
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
-#define DP_OPAQUE(value) __asm__("" : "+r"(value)) /* compilers know nothing about it any more */
-#define PACKED_STEPS 16                            /* rows of a matrix that are packed together */
+#define PACKED_STEPS 16 /* rows of a matrix that are packed together */
 
 /* How a tile finds its left factors: side by side in each row, `step` elements apart, or as
  * pack_columns leaves them. */

@@ -9,9 +9,9 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define PANEL (TILE_VECTORS * LANES)
 
 /* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `reading` and
- * `packs` are constants where this is inlined. The result's lines are asked for a row at a time, so
- * that the operands do not wait behind them; so are b's rows when they are not packed yet and so
- * may be anywhere. */
+ * `packs` are constants where this is inlined. The result's lines are asked for a few rows a
+ * run, so that the operands do not wait behind them; so are b's rows when they are not packed yet
+ * and so may be anywhere. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading reading,
                           const bool packs, const T *const *a_rows, const dp_conv_runs *runs,
@@ -25,41 +25,37 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
     DP_UNROLL
   for (int v = 0; v < vectors; ++v)
     sum[i][v] = (VECTOR){0};
-  const int64_t length = runs->length, b_step = runs->b_step, stretch = runs->count * length / rows;
+  const int64_t length = runs->length, b_step = runs->b_step;
   const int64_t step = reading == READS_RUNS ? 1 : reading == READS_TILE ? TILE_ROWS : runs->step;
-  int asked = 0;
-  for (int64_t r = 0; r < runs->count; ++r) {
+  const int few = runs->count > 0 && runs->count < rows ? (int)runs->count : rows;
+  const int share = (rows + few - 1) / few;
+  for (int64_t r = 0, asked = 0; r < runs->count; ++r) {
+    for (int64_t last = asked + share; asked < last && asked < rows; ++asked)
+      DP_UNROLL
+    for (int v = 0; v < vectors; ++v)
+      __builtin_prefetch(ahead[asked] + v * LANES, 1);
     DP_UNROLL
     for (int i = 0; i < rows; ++i)
       row[i] = (reading == READS_TILE ? a_rows[0] + i : a_rows[i]) + runs->offsets[r];
     const T *factors = b + (runs->b_offsets ? runs->b_offsets[r] : r * length * b_step);
-    for (int64_t p = 0, at = 0; p < length;) {
-      int64_t stop = length - p <= stretch ? length : p + stretch + 1;
+    for (int64_t p = 0; p < length; ++p) {
+      VECTOR right[TILE_VECTORS];
       DP_UNROLL
-      for (int v = 0; asked < rows && v < vectors; ++v)
-        __builtin_prefetch(ahead[asked] + v * LANES, 1);
-      ++asked;
-      for (; p < stop; ++p) {
-        VECTOR right[TILE_VECTORS];
+      for (int v = 0; v < vectors; ++v)
+        right[v] = *(const MEMORY *)(factors + v * LANES);
+      DP_UNROLL
+      for (int v = 0; packs && v < vectors; ++v) {
+        *(MEMORY *)(packed + v * LANES) = right[v];
+        __builtin_prefetch(factors + 8 * b_step + v * LANES);
+      }
+      packed += packs ? PANEL : 0;
+      factors += b_step;
+      DP_UNROLL
+      for (int i = 0; i < rows; ++i) {
+        VECTOR factor = row[i][p * step] - (VECTOR){0};
         DP_UNROLL
         for (int v = 0; v < vectors; ++v)
-          right[v] = *(const MEMORY *)(factors + v * LANES);
-        DP_UNROLL
-        for (int v = 0; packs && v < vectors; ++v) {
-          *(MEMORY *)(packed + v * LANES) = right[v];
-          __builtin_prefetch(factors + 8 * b_step + v * LANES);
-        }
-        packed += packs ? PANEL : 0;
-        factors += b_step;
-        DP_UNROLL
-        for (int i = 0; i < rows; ++i) {
-          VECTOR factor = row[i][at] - (VECTOR){0};
-          DP_UNROLL
-          for (int v = 0; v < vectors; ++v)
-            sum[i][v] = MADD(sum[i][v], factor, right[v]);
-        }
-        at += step;
-        DP_OPAQUE(at); /* else there would be a pointer to advance for each row */
+          sum[i][v] = MADD(sum[i][v], factor, right[v]);
       }
     }
   }
