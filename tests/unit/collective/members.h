@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct test_task {
   char name[64];
   dp_collectives *collectives;
   dp_board *board;
-  bool is_dead;         /* calls to it fail */
+  atomic_bool is_dead;  /* calls to it fail */
   uint64_t incarnation; /* goes up with each start */
 } test_task;
 
