@@ -1,10 +1,7 @@
 /* Strings one by one and joined: case, white space, lengths, parts, joins. */
 #include "kernels/families_internal.h"
 
-#include <locale.h>
-#include <pthread.h>
 #include <string.h>
-#include <wctype.h>
 #include "base/memory.h"
 #include "kernels/broadcast_internal.h"
 #include "kernels/string_internal.h"
@@ -27,33 +24,12 @@ static dp_status *case_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-static locale_t utf8_locale(void) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static locale_t made;
-  pthread_mutex_lock(&lock);
-  if (!made)
-    made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-  pthread_mutex_unlock(&lock);
-  return made;
-}
-
-static dp_status *change_case_utf8(const case_state *state, dp_view input, dp_text *text) {
-  locale_t locale = utf8_locale();
-  while (input.length > 0) {
-    uint32_t point;
-    if (!dp_utf8_next(&input, &point))
-      point = 0xfffd;
-    if (locale)
-      point = state->is_upper ? towupper_l(point, locale) : towlower_l(point, locale);
-    dp_utf8_append(text, point);
-  }
-  return NULL;
-}
-
 static dp_status *change_case(const void *memory, dp_view input, dp_text *text) {
   const case_state *state = memory;
-  if (state->is_utf8)
-    return change_case_utf8(state, input, text);
+  if (state->is_utf8) {
+    dp_utf8_change_case(input, state->is_upper, text);
+    return NULL;
+  }
   dp_text_append(text, input.data, input.length);
   char first = state->is_upper ? 'a' : 'A', last = state->is_upper ? 'z' : 'Z';
   for (size_t i = 0; i < input.length; ++i)

@@ -9,6 +9,8 @@
 bool dp_utf8_next(dp_view *text, uint32_t *point_out);
 /* Nothing for what is no code point. */
 void dp_utf8_append(dp_text *text, uint32_t point);
+/* Adds the text in upper or lower case, up to its first NUL: TensorFlow reads no further. */
+void dp_utf8_change_case(dp_view input, bool is_upper, dp_text *text);
 static inline bool dp_is_code_point(int64_t point) {
   return point >= 0 && point <= 0x10ffff && !(point >= 0xd800 && point <= 0xdfff);
 }

@@ -30,6 +30,10 @@ MIXED = strings("", "a", "Hello World", "  \t padded \n\r", "ÄÖÜ größe ΑΒ
 for op in ["StringLower", "StringUpper"]:
     add(op, MIXED)
     add(op, strings("Abc", "ÄÖÜ äöü ΑΒΓ", "日本"), encoding="utf-8")
+    add(op, strings("Straße", "ﬁne ǆ ŉ", "İstanbul ı", "ΟΔΟΣ ΣΑΣ. Σ ΑΣΒ", "ᾳ ᾼ", "ქართული ᲥᲐᲠᲗᲣᲚᲘ", "K Å",
+                    b"cut\0here", b"bad \xff byte"), encoding="utf-8")
+    add(op, strings(*[chr(c) for c in range(1, 0x20000) if not 0xd800 <= c < 0xe000]),
+        encoding="utf-8")
     add(op, MIXED, encoding="latin-1")
     add(op, one("ABC def"))
     add(op, strings(*["Word%d" % i for i in range(2000)]))
