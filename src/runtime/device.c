@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
+#include "wire/device_name.h"
 
 static uint64_t fresh_incarnation(void) {
   uint64_t incarnation;
@@ -28,17 +29,21 @@ static dp_device *make_device(const char *name, const char *type, uint64_t incar
   return device;
 }
 
-static dp_resources *fresh_resources(void) {
-  return dp_resources_create("localhost");
+/* The default container has the name of the job: "localhost" in a session of this process. */
+static dp_resources *fresh_resources(const char *device_name) {
+  dp_device_name name = {0};
+  dp_status_release(dp_device_name_parse(dp_view_of(device_name), &name));
+  return dp_resources_create(name.has_job ? name.job : "localhost");
 }
 
 dp_device *dp_device_create(const char *name, const char *type, dp_pool *compute,
                             dp_pool *blocking) {
-  return make_device(name, type, fresh_incarnation(), fresh_resources(), compute, blocking);
+  return make_device(name, type, fresh_incarnation(), fresh_resources(name), compute, blocking);
 }
 
 dp_device *dp_device_derive(const dp_device *device, const char *name, bool isolated) {
-  dp_resources *resources = isolated ? fresh_resources() : dp_resources_retain(device->resources);
+  dp_resources *resources =
+      isolated ? fresh_resources(name) : dp_resources_retain(device->resources);
   return make_device(name, device->type, device->incarnation, resources, device->compute,
                      device->blocking);
 }

@@ -101,7 +101,15 @@ static dp_status *already_exists(const char *container, const char *name, const 
   return dp_status_create(DP_ALREADY_EXISTS, "Resource %s/%s/%s", container, name, type_name);
 }
 
-static dp_status *does_not_exist(const char *container, const char *name, const char *type_name) {
+static dp_status *does_not_exist(dp_resources *resources, const char *container, const char *name,
+                                 const char *type_name) {
+  pthread_rwlock_rdlock(&resources->lock);
+  bool has_container = dp_map_get(resources->containers, container) != NULL;
+  pthread_rwlock_unlock(&resources->lock);
+  if (!has_container)
+    return dp_status_create(DP_NOT_FOUND,
+                            "Container %s does not exist. (Could not find resource: %s/%s)",
+                            container, container, name);
   return dp_status_create(DP_NOT_FOUND, "Resource %s/%s/%s does not exist.", container, name,
                           type_name);
 }
@@ -162,7 +170,7 @@ static dp_status *find(dp_resources *resources, const char *container, const cha
   container = container_name(resources, container);
   dp_resource *found = find_retained(resources, container, name, type->type_name, handle);
   if (!found)
-    return does_not_exist(container, name, type->type_name);
+    return does_not_exist(resources, container, name, type->type_name);
   *resource_out = found;
   return NULL;
 }
@@ -260,7 +268,7 @@ dp_status *dp_resources_remove(dp_resources *resources, const char *container, c
   pthread_rwlock_unlock(&resources->lock);
   key_deinit(&key);
   if (!removed)
-    return does_not_exist(container, name, type_name);
+    return does_not_exist(resources, container, name, type_name);
   dp_resource_release(removed);
   return NULL;
 }

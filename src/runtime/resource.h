@@ -43,7 +43,7 @@ static inline void dp_resource_release(void *resource) {
     base->ops->destroy(base);
 }
 
-/* `default_container` names the container used for "" ("localhost" as in TensorFlow). */
+/* `default_container` names the container used for "" (the job, as in TensorFlow). */
 dp_resources *dp_resources_create(const char *default_container);
 dp_resources *dp_resources_retain(dp_resources *resources);
 void dp_resources_release(dp_resources *resources);

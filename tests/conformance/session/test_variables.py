@@ -82,6 +82,30 @@ def test_reset_without_names_clears_the_default_container(clean, use_resource):
             session.run(v)
 
 
+def test_the_default_container_has_the_name_of_the_job(clean):
+    v = tf1.get_variable("v", initializer=5.0, use_resource=True)
+    w = tf1.get_variable("w", initializer=5.0, use_resource=True)
+    with tf1.Session(clean) as session:
+        job = session.list_devices()[0].name.split("/")[1].removeprefix("job:")
+        session.run(w.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError,
+                           match=f"container={job}, status error message=Resource {job}/v/"):
+            session.run(v)
+    tf1.Session.reset(clean, [job])
+    with tf1.Session(clean) as session:
+        with pytest.raises(tf.errors.FailedPreconditionError, match=f"Container {job} does not"):
+            session.run(w)
+
+
+def test_a_container_that_is_not_there(clean):
+    with tf1.get_default_graph().container("elsewhere"):
+        v = tf1.get_variable("v", initializer=5.0, use_resource=True)
+    with tf1.Session(clean) as session:
+        message = r"Container elsewhere does not exist. \(Could not find resource: elsewhere/v\)"
+        with pytest.raises(tf.errors.FailedPreconditionError, match=message):
+            session.run(v)
+
+
 def test_reset_ends_other_sessions(clean):
     v = tf1.get_variable("v", initializer=5.0)
     session = tf1.Session(clean)

@@ -202,7 +202,7 @@ static void set_handle(bench *bench, const char *device, const char *name) {
   dp_tensor_deinit(&bench->inputs[0].tensor);
   assert_ok(dp_tensor_create(DP_RESOURCE, &scalar, &bench->inputs[0].tensor));
   dp_tensor_handles(&bench->inputs[0].tensor)[0] =
-      dp_resource_make_handle(device, "localhost", name, &dp_variable_ops);
+      dp_resource_make_handle(device, "test", name, &dp_variable_ops);
 }
 
 static void expect_variable_error(bench *bench, dp_code code, const char *text) {
@@ -222,10 +222,11 @@ static void test_variables_behind_handles(void **state) {
   expect_variable_error(&bench, DP_FAILED_PRECONDITION,
                         "Could not find variable w. This could mean that the variable has been "
                         "deleted. In TF1, it can also mean the variable is uninitialized. Debug "
-                        "info: container=localhost, status error message=Resource localhost/w/");
+                        "info: container=test, status error message=Container test does not exist. "
+                        "(Could not find resource: test/w)");
   dp_partial_shape unknown = dp_partial_shape_unknown();
   dp_variable *made = dp_variable_create(&dp_variable_ops, "w", DP_INT32, &unknown);
-  assert_ok(dp_resources_add(device->resources, "localhost", "w", &made->resource));
+  assert_ok(dp_resources_add(device->resources, "test", "w", &made->resource));
   expect_variable_error(&bench, DP_FAILED_PRECONDITION, "Could not find variable w.");
   dp_tensor value;
   assert_ok(dp_tensor_scalar_int32(4, &value));
@@ -262,7 +263,7 @@ static dp_status *name_for(fixture *fixture, const char *container, const char *
 static void test_resource_names(void **state) {
   dp_resource_name name;
   assert_ok(name_for(*state, "", "", true, &name));
-  assert_string_equal(name.container, "localhost");
+  assert_string_equal(name.container, "test");
   assert_string_equal(name.name, "queue");
   assert_false(name.is_private);
   dp_resource_name_deinit(&name);
