@@ -284,10 +284,7 @@ void dp_master_partial_run(master_session *session, const dp_run_step_request *r
                            dp_cancel *cancel, dp_master_step_done_fn done, void *arg) {
   partial_run *partial = find_partial(session, request->partial_run_handle);
   if (!partial) {
-    done(arg,
-         DP_INVALID("Must run 'setup' before performing partial runs: there is no run %s",
-                    request->partial_run_handle),
-         NULL);
+    done(arg, DP_INVALID("Must run PartialRunSetup before performing partial runs"), NULL);
     return;
   }
   partial_call *call = DP_NEW(partial_call);

@@ -198,7 +198,8 @@ static void link_scopes(running_step *step, dp_cancel *cancel) {
 static Tensorflow__ExecutorOpts executor_options(const Tensorflow__RunOptions *options) {
   Tensorflow__ExecutorOpts wanted = TENSORFLOW__EXECUTOR_OPTS__INIT;
   if (options) {
-    wanted.record_timeline = options->trace_level > TENSORFLOW__RUN_OPTIONS__TRACE_LEVEL__NO_TRACE;
+    wanted.record_timeline =
+        options->trace_level == TENSORFLOW__RUN_OPTIONS__TRACE_LEVEL__FULL_TRACE;
     wanted.record_partition_graphs = options->output_partition_graphs;
     wanted.report_tensor_allocations_upon_oom = options->report_tensor_allocations_upon_oom;
   }

@@ -21,7 +21,8 @@ static bool is_metadata(const dp_node *node) {
   return dp_node_is(node, "Shape") || dp_node_is(node, "Size") || dp_node_is(node, "Rank");
 }
 
-/* "{{node x}}" twice, as TensorFlow's messages have it. */
+/* The first part of the message has "{{node x}}", which Python replaces by the stack where it was
+ * made; the name at the end stands alone, as TensorFlow has it, or the stack would come twice. */
 static dp_status *refuse_node(placer *p, const dp_node *node, dp_status *why) {
   if (p->is_lenient) {
     dp_status_release(why);
@@ -29,7 +30,7 @@ static dp_status *refuse_node(placer *p, const dp_node *node, dp_status *why) {
     return NULL;
   }
   why = dp_status_annotate(why, "Cannot assign a device for operation %s", node->name);
-  return dp_status_append(why, "\n\t [[{{node %s}}]]", node->name);
+  return dp_status_append(why, "\n\t [[%s]]", node->name);
 }
 
 static dp_status *assign(placer *p, dp_node *node, int32_t device) {

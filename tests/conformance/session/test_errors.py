@@ -85,6 +85,9 @@ def test_unknown_device(target):
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             session.run(a)
     assert "lost" in str(caught.value) and "/job:nowhere" in str(caught.value)
+    assert caught.value.message.endswith("\n\t [[lost]]")
+    assert str(caught.value).count("/job:nowhere/task:7 but available devices") == 1
+    assert caught.value.op is None
 
 
 def test_soft_placement(target):

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import tensorflow as tf
 from tensorflow.python.client import timeline
 
@@ -26,6 +27,14 @@ def test_step_stats(session):
         for node in device.node_stats:
             assert node.all_start_micros > 0
             assert node.all_end_rel_micros >= 0
+
+
+@pytest.mark.parametrize("level", ["NO_TRACE", "SOFTWARE_TRACE", "HARDWARE_TRACE"])
+def test_only_a_full_trace_has_statistics(session, level):
+    metadata = tf1.RunMetadata()
+    session.run(tf.constant(1) + 1, run_metadata=metadata,
+                options=tf1.RunOptions(trace_level=tf1.RunOptions.TraceLevel.Value(level)))
+    assert len(metadata.step_stats.dev_stats) == 0
 
 
 def test_timeline_draws_it(session):

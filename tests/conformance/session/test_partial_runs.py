@@ -63,5 +63,5 @@ def test_fetch_outside_the_setup(session):
 def test_unknown_handle(session):
     a, b, c, first, second = graph_of_three()
     session.run(tf.constant(1))
-    with pytest.raises(tf.errors.InvalidArgumentError):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Must run PartialRunSetup before"):
         session.partial_run("no such run", first, {a: 1, b: 2})

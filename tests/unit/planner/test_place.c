@@ -75,7 +75,7 @@ static void softens(void **state) {
                "/job:ps/task:1/device:GPU:0 but available devices are [ " PS0 ", " PS1 ", " WORKER0
                ", " WORKER0_1 ", " WORKER1
                " ]. Make sure the device specification refers to a valid device. The requested "
-               "device appears to be a GPU, but CUDA is not enabled.\n\t [[{{node g}}]]");
+               "device appears to be a GPU, but CUDA is not enabled.\n\t [[g]]");
   dp_graph_destroy(graph);
   graph = make_graph(text);
   assert_ok(place(graph, true));
