@@ -6,6 +6,15 @@
 #include "kernels/move_internal.h"
 
 /* ---- Transpose ---- */
+static dp_status *missing_axis(int axis, const int *order, int rank) {
+  dp_text axes = {0};
+  for (int i = 0; i < rank; ++i)
+    dp_text_printf(&axes, "%s%d", i ? "," : "", order[i]);
+  dp_status *status = DP_INVALID("%d is missing from {%s}.", axis, dp_text_string(&axes));
+  dp_text_deinit(&axes);
+  return status;
+}
+
 static dp_status *read_permutation(const dp_tensor *tensor, int rank, int *order_out) {
   if (tensor->shape.rank != 1)
     return DP_INVALID("perm must be rank 1, got shape %s", dp_shape_text(&tensor->shape));
@@ -26,7 +35,7 @@ static dp_status *read_permutation(const dp_tensor *tensor, int rank, int *order
   }
   for (int i = 0; i < rank; ++i)
     if (!(seen >> i & 1))
-      return DP_INVALID("%d is missing from {%s}.", i, dp_shape_text(&tensor->shape));
+      return missing_axis(i, order_out, rank);
   return NULL;
 }
 

@@ -292,7 +292,8 @@ static dp_status *gather_nd_compute(dp_op_context *context, void *state) {
     return NULL;
   for (int64_t i = 0; i < rows.rows; ++i) /* the first is the one to report */
     if (dp_indices_rows_slice(&rows, i) < 0)
-      return dp_indices_rows_error(&rows, i, "param shape", &params->shape);
+      return dp_status_append(dp_indices_rows_error(&rows, i, "param shape", &params->shape),
+                              ", node name: %s", dp_node_client_name(context->node));
   return NULL;
 }
 

@@ -195,19 +195,17 @@ static dp_status *sparse_check_order(const dp_indices_rows *rows, const dp_shape
       previous = slice;
       continue;
     }
-    const char *problem = slice < 0          ? "is out of bounds"
-                          : slice < previous ? "is out of order"
-                                             : "is repeated";
     dp_text values = {0};
     for (int64_t d = 0; d < rows->depth; ++d)
       dp_text_printf(&values, "%s%lld", d ? "," : "",
                      (long long)dp_tensor_int_at(rows->indices, i * rows->depth + d));
-    bool many = problem[3] == 'o' && problem[7] == 'o';
-    dp_status *status =
-        DP_INVALID("indices[%lld] = [%s] %s%s", (long long)i, dp_text_string(&values), problem,
-                   slice < 0 ? ": need 0 <= index < the dimensions' sizes"
-                   : many    ? ". Many sparse ops require sorted indices."
-                             : "");
+    dp_status *status = DP_INVALID(
+        "indices[%lld] = [%s] is %s%s", (long long)i, dp_text_string(&values),
+        slice < 0          ? "out of bounds: need 0 <= index < "
+        : slice < previous ? "out of order. Many sparse ops require sorted indices.\n"
+                             "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n"
+                           : "repeated",
+        slice < 0 ? dp_shape_text(shape) : "");
     dp_text_deinit(&values);
     return status;
   }

@@ -128,8 +128,9 @@ static unsigned char axis_name(const subscript *subscript, int rank, int axis) {
   return (unsigned char)subscript->labels[axis - hidden];
 }
 
-static dp_status *add_axis(labels *all, int operand, unsigned char name, int64_t size,
-                           int64_t stride, const dp_shape *shape) {
+static dp_status *add_axis(labels *all, int operand, unsigned char name, int axis, int64_t stride,
+                           const dp_shape *shape) {
+  int64_t size = shape->dims[axis];
   int index = find_label(all, name);
   bool is_hidden = name <= DP_MAX_RANK;
   if (index < 0) {
@@ -142,10 +143,9 @@ static dp_status *add_axis(labels *all, int operand, unsigned char name, int64_t
   if (is_hidden && all->sizes[index] == 1)
     all->sizes[index] = size;
   if (size != all->sizes[index] && !(is_hidden && size == 1))
-    return DP_INVALID("Expected dimension %lld of label %c of the input shaped %s but got "
+    return DP_INVALID("Expected dimension %lld at axis %d of the input shaped %s but got "
                       "dimension %lld",
-                      (long long)all->sizes[index], is_hidden ? ELLIPSIS : name,
-                      dp_shape_text(shape), (long long)size);
+                      (long long)all->sizes[index], axis, dp_shape_text(shape), (long long)size);
   all->is_in[operand][index] = true;
   all->strides[operand][index] += size == 1 ? 0 : stride;
   return NULL;
@@ -159,8 +159,8 @@ static dp_status *add_input(const einsum_state *state, int slot, const dp_shape 
                       shape->rank);
   int64_t stride = 1;
   for (int axis = shape->rank - 1; axis >= 0; --axis) {
-    DP_RETURN_IF_ERROR(add_axis(all, slot, axis_name(subscript, shape->rank, axis),
-                                shape->dims[axis], stride, shape));
+    DP_RETURN_IF_ERROR(
+        add_axis(all, slot, axis_name(subscript, shape->rank, axis), axis, stride, shape));
     stride *= shape->dims[axis];
   }
   return NULL;

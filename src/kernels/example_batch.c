@@ -45,7 +45,7 @@ dp_status *dp_example_set_dense(dp_example_config *config, int32_t index,
   if (wanted->is_padded) {
     if (fallback->shape.elements != 1)
       return DP_INVALID("dense_shape[%d] is a variable length shape: %s, therefore def_value[%d] "
-                        "must contain a single element (\"the padding element\").  But its shape "
+                        "must contain a single element (the padding element).  But its shape "
                         "is: %s",
                         index, dp_partial_shape_text(shape), index,
                         dp_shape_text(&fallback->shape));
@@ -116,40 +116,85 @@ static dp_view name_of(const batch *work, int64_t example) {
 
 static dp_status *feature_error(const batch *work, int64_t example,
                                 const dp_example_feature *wanted, const char *what) {
+  if (work->is_single)
+    return DP_INVALID("Key: %.*s.  %s", (int)wanted->key.length, wanted->key.data, what);
   dp_view name = name_of(work, example);
   return DP_INVALID("Name: %.*s, Key: %.*s, Index: %lld.  %s", (int)name.length, name.data,
                     (int)wanted->key.length, wanted->key.data, (long long)example, what);
 }
 
 /* ---- First pass ---- */
-static dp_status *check_feature(const batch *work, int64_t example,
-                                const dp_example_feature *wanted, const dp_feature *feature) {
+static dp_status *missing_feature(const batch *work, int64_t example,
+                                  const dp_example_feature *wanted) {
+  dp_view name = name_of(work, example);
+  return DP_INVALID("%s%.*s%sFeature: %.*s (data type: %s) is required but could not be found.",
+                    work->is_single ? "" : "Name: ", work->is_single ? 0 : (int)name.length,
+                    name.data, work->is_single ? "" : ", ", (int)wanted->key.length,
+                    wanted->key.data, dp_dtype_name(wanted->dtype));
+}
+
+/* The number of values does not fit the shape; TensorFlow words it by how it came upon it. */
+static dp_status *wrong_count(const batch *work, int64_t example, const dp_example_feature *wanted,
+                              int64_t count) {
   dp_text what = {0};
-  if (feature->dtype == 0) {
-    if (wanted->kind == DP_EXAMPLE_DENSE && !wanted->is_padded &&
-        wanted->fallback->shape.elements == 0)
-      dp_text_printf(&what, "Feature: %.*s (data type: %s) is required but could not be found.",
-                     (int)wanted->key.length, wanted->key.data, dp_dtype_name(wanted->dtype));
-  } else if (feature->dtype != wanted->dtype) {
-    dp_text_printf(&what, "Data types don't match. Data type: %s but expected type: %s",
-                   dp_dtype_name(feature->dtype), dp_dtype_name(wanted->dtype));
-  } else if (wanted->kind == DP_EXAMPLE_DENSE && !wanted->is_padded &&
-             feature->count != wanted->stride) {
-    dp_text_printf(&what,
-                   "Number of %s values != expected.  Values size: %lld but output shape: %s",
-                   dp_dtype_name(wanted->dtype), (long long)feature->count,
-                   dp_partial_shape_text(wanted->shape));
-  } else if (wanted->is_padded && (wanted->stride == 0 || feature->count % wanted->stride != 0)) {
+  const char *list = wanted->dtype == DP_STRING ? "bytes" : dp_dtype_name(wanted->dtype);
+  if (work->is_single && wanted->is_padded)
+    return DP_INVALID("Error while parsing feature with key %.*s: number of elements should be "
+                      "divisible by %lld, found %lld instead",
+                      (int)wanted->key.length, wanted->key.data, (long long)wanted->stride,
+                      (long long)count);
+  if (wanted->is_padded)
     dp_text_printf(&what,
                    "Number of %s values is not a multiple of stride length. Saw %lld values but "
                    "output shape is: %s",
-                   dp_dtype_name(wanted->dtype), (long long)feature->count,
-                   dp_partial_shape_text(wanted->shape));
-  }
-  dp_status *status =
-      what.length > 0 ? feature_error(work, example, wanted, dp_text_string(&what)) : NULL;
+                   list, (long long)count, dp_partial_shape_text(wanted->shape));
+  else if (wanted->dtype == DP_STRING && count > wanted->stride)
+    dp_text_printf(&what, "Can't parse serialized Example%s",
+                   work->is_single ? ": Parsing bytes_list failed." : ".");
+  else if (work->is_single)
+    dp_text_printf(&what, "Can't parse serialized Example: Some %s_list slice was not parsed.",
+                   list);
+  else
+    dp_text_printf(&what,
+                   "Number of %s values != expected.  Values size: %lld but output shape: %s", list,
+                   (long long)count, dp_partial_shape_text(wanted->shape));
+  dp_status *status = feature_error(work, example, wanted, dp_text_string(&what));
   dp_text_deinit(&what);
   return status;
+}
+
+static dp_status *wrong_dtype(const batch *work, int64_t example, const dp_example_feature *wanted,
+                              dp_dtype dtype) {
+  dp_text what = {0};
+  if (wanted->kind == DP_EXAMPLE_DENSE)
+    dp_text_printf(&what, "Data types don't match. Data type: %s but expected type: %s",
+                   dp_dtype_name(dtype), dp_dtype_name(wanted->dtype));
+  else
+    dp_text_printf(&what, "Data types don't match. Expected type: %s, Actual type: %s",
+                   dp_dtype_name(wanted->dtype), dp_dtype_name(dtype));
+  dp_status *status = feature_error(work, example, wanted, dp_text_string(&what));
+  dp_text_deinit(&what);
+  return status;
+}
+
+static bool has_right_count(const dp_example_feature *wanted, int64_t count) {
+  if (wanted->is_padded)
+    return wanted->stride != 0 && count % wanted->stride == 0;
+  return wanted->kind != DP_EXAMPLE_DENSE || count == wanted->stride;
+}
+
+static dp_status *check_feature(const batch *work, int64_t example,
+                                const dp_example_feature *wanted, const dp_feature *feature) {
+  if (feature->dtype == 0) {
+    bool is_required = wanted->kind == DP_EXAMPLE_DENSE && !wanted->is_padded &&
+                       wanted->fallback->shape.elements == 0;
+    return is_required ? missing_feature(work, example, wanted) : NULL;
+  }
+  if (feature->dtype != wanted->dtype)
+    return wrong_dtype(work, example, wanted, feature->dtype);
+  if (!has_right_count(wanted, feature->count))
+    return wrong_count(work, example, wanted, feature->count);
+  return NULL;
 }
 
 static dp_status *refuse_message(dp_view bytes) {

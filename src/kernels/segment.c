@@ -100,10 +100,12 @@ static dp_status *check_sorted(const dp_tensor *ids, int64_t output_rows) {
   int64_t count = dp_tensor_elements(ids);
   const dp_index_loops *loops = dp_index_loops_of(ids->dtype == DP_INT32);
   if (loops->order(ids->data, count) != DP_INDEX_UNSORTED && dp_tensor_int_at(ids, 0) >= 0)
-    return NULL; /* the last is within bounds */
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t id = dp_tensor_int_at(ids, i);
-    if (i > 0 && id < dp_tensor_int_at(ids, i - 1))
+    return NULL;                        /* the last is within bounds */
+  for (int64_t i = 0; i < count; ++i) { /* a run of equal ids is judged at its end */
+    int64_t id = dp_tensor_int_at(ids, i), next = i + 1 < count ? dp_tensor_int_at(ids, i + 1) : id;
+    if (next == id && i + 1 < count)
+      continue;
+    if (next < id)
       return DP_INVALID("segment ids are not increasing");
     if (id < 0 || id >= output_rows)
       return DP_INVALID("Segment id %lld out of range [0, %lld), possibly because 'segment_ids' "

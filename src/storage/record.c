@@ -38,7 +38,8 @@ static dp_status *truncated(uint64_t at) {
 }
 
 static dp_status *corrupted(uint64_t at) {
-  return dp_status_create(DP_DATA_LOSS, "corrupted record at %llu", (unsigned long long)at);
+  return dp_status_create(DP_DATA_LOSS, "corrupted record at %llu%s", (unsigned long long)at,
+                          at ? "" : " (Is this even a TFRecord file?)");
 }
 
 /* A small record straight into the string, a large one through memory that grows as it comes. */

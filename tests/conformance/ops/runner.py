@@ -52,7 +52,8 @@ class Case:
     fetches, or a list of fetch lists that are run one after the other)."""
 
     def __init__(self, op, inputs=(), attrs=None, name=None, build=None, tolerance=None,
-                 outputs=None, unordered=False, since=None, check=None, producer=None):
+                 outputs=None, unordered=False, since=None, check=None, producer=None,
+                 says=False):
         self.op = op
         self.inputs = list(inputs)
         self.attrs = dict(attrs or {})
@@ -62,6 +63,7 @@ class Case:
         self.unordered = unordered  # compare sorted
         self.since = since          # first TensorFlow version whose behaviour is the wanted one
         self.check = check          # check(results) instead of comparing (random ops)
+        self.says = says            # an error's message is compared too, word for word
         self.producer = producer or last_version_with(op)  # version of the graph; None: today's
         self.name = name or self.describe()
 
@@ -174,11 +176,18 @@ def build_cases(cases):
 # ---- Where cases run ----
 
 class Failure:
-    """An error as a result: compared by code."""
+    """An error as a result: compared by code, and by its words in a case that says so."""
 
     def __init__(self, code, message):
         self.code = code
         self.message = message
+
+    def words(self):
+        """The message without where the node was made and what it is called."""
+        text = self.message.split("\nNode: ", 1)[-1].partition("\n")[2] \
+            if "\nNode: " in self.message else self.message
+        return text.removeprefix("Graph execution error:\n\n").split("\n\t [[")[0] \
+            .split("\n\nOriginal stack trace")[0].strip()
 
     def __repr__(self):
         # What TensorFlow says itself comes after the places where the nodes were made.
@@ -365,7 +374,8 @@ def compare_arrays(case, want, got):
 
 def compare_run(case, want, got):
     if isinstance(want, Failure) or isinstance(got, Failure):
-        if isinstance(want, Failure) and isinstance(got, Failure) and want.code == got.code:
+        if isinstance(want, Failure) and isinstance(got, Failure) and want.code == got.code \
+                and (not case.says or want.words() == got.words()):
             return None
         return " ".join(f"got {got!r}, wanted {want!r}"[:700].split())
     if case.check:
