@@ -222,7 +222,7 @@ static dp_status *check_sequences(const sequence_state *state, const dp_shape *s
     return DP_INVALID("batch_dim must be < input rank ( %lld vs. %d)", (long long)state->batch_axis,
                       shape->rank);
   if (dp_tensor_elements(lengths) != shape->dims[state->batch_axis])
-    return DP_INVALID("Length of seq_lens != input.dims(%lld), (%lld vs. %lld)",
+    return DP_INVALID("Length of seq_lengths != input.dims(%lld), (%lld vs. %lld)",
                       (long long)state->batch_axis, (long long)dp_tensor_elements(lengths),
                       (long long)shape->dims[state->batch_axis]);
   for (int64_t i = 0; i < dp_tensor_elements(lengths); ++i) {

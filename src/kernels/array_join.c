@@ -21,6 +21,8 @@ static dp_status *concat_shape(const dp_op_context *context, const concat_argume
                       arguments->axis_name, dp_shape_text(&axis_tensor->shape));
   int64_t wanted = dp_tensor_int_at(axis_tensor, 0), total = 0;
   int axis = 0;
+  if (first->rank == 0)
+    return DP_INVALID("ConcatOp : Can't concatenate scalars (use tf.stack instead)");
   if (!dp_kernel_normalize_axis(wanted, first->rank, &axis))
     return DP_INVALID("ConcatOp : Expected concatenating dimensions in the range [%d, %d), but got "
                       "%lld",
@@ -100,13 +102,12 @@ static dp_status *concat(dp_op_context *context, const concat_arguments *argumen
 }
 
 static dp_status *concat_v1(dp_op_context *context, void *state) {
-  concat_arguments arguments = {0, 1, context->input_count - 1, "Concat dim"};
+  concat_arguments arguments = {0, 1, context->input_count - 1, "concat_dim"};
   return concat(context, &arguments);
 }
 
 static dp_status *concat_v2(dp_op_context *context, void *state) {
-  concat_arguments arguments = {context->input_count - 1, 0, context->input_count - 1,
-                                "ConcatOp : Expected concat dim"};
+  concat_arguments arguments = {context->input_count - 1, 0, context->input_count - 1, "axis"};
   return concat(context, &arguments);
 }
 
@@ -130,6 +131,24 @@ static dp_status *concat_parallel(dp_op_context *context, void *state) {
   return NULL;
 }
 
+static void print_sizes(const dp_tensor *sizes, dp_text *text) {
+  for (int64_t i = 0; i < dp_tensor_elements(sizes); ++i)
+    dp_text_printf(text, "%s%lld", i ? " " : "", (long long)dp_tensor_int_at(sizes, i));
+}
+
+static dp_status *shapes_differ(int axis, int32_t i, const dp_tensor *input,
+                                const dp_tensor *first) {
+  dp_text shape = {0}, first_shape = {0};
+  print_sizes(input, &shape);
+  print_sizes(first, &first_shape);
+  dp_status *status = DP_INVALID("All dimensions except %d must match. Input %d has shape [%s] and "
+                                 "doesn't match input 0 with shape [%s].",
+                                 axis, i, dp_text_string(&shape), dp_text_string(&first_shape));
+  dp_text_deinit(&shape);
+  dp_text_deinit(&first_shape);
+  return status;
+}
+
 static dp_status *offset_output(dp_op_context *context, int32_t i, int axis, int64_t *offset) {
   const dp_tensor *first = dp_op_input(context, 1), *input = dp_op_input(context, 1 + i);
   int64_t rank = dp_tensor_elements(first);
@@ -145,10 +164,7 @@ static dp_status *offset_output(dp_op_context *context, int32_t i, int axis, int
       value = *offset;
       *offset += size;
     } else if (size != dp_tensor_int_at(first, j)) {
-      return DP_INVALID("All dimensions except %d must match. Input %d has shape [..%lld..] and "
-                        "doesn't match input 0 with shape [..%lld..] at dimension %lld.",
-                        axis, i, (long long)size, (long long)dp_tensor_int_at(first, j),
-                        (long long)j);
+      return shapes_differ(axis, i, input, first);
     }
     if (output->dtype == DP_INT32)
       ((int32_t *)output->data)[j] = (int32_t)value;

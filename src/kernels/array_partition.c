@@ -86,7 +86,7 @@ static dp_status *check_stitch(dp_op_context *context, int32_t count, int64_t *r
                         dp_shape_text(&indices->shape));
     int64_t bad = dp_indices_find_bad(indices, INT32_MAX);
     if (bad >= 0)
-      return DP_INVALID("indices[%d] is out of range", (int)dp_tensor_int_at(indices, bad));
+      return DP_INVALID("indices[%d] is out of range", n);
     for (int64_t i = 0; i < dp_tensor_elements(indices); ++i) {
       int64_t index = ((const int32_t *)indices->data)[i];
       rows = index >= rows ? index + 1 : rows;

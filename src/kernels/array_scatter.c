@@ -42,8 +42,38 @@ static dp_status *scatter_create(const dp_kernel_setup *setup, void *memory) {
   return dp_combine_init(&state->combine, kind_of(setup->node), dtype);
 }
 
+/* What of indices and updates does not fit, in the words of ScatterNd and of the ops that take the
+ * tensor itself. */
+static dp_status *refuse_outer(const dp_shape *indices, const dp_shape *updates, bool has_tensor) {
+  int outer = indices->rank - 1;
+  if (has_tensor)
+    return DP_INVALID("Outer dimensions of indices and update must match. Indices shape: %s, "
+                      "updates shape:%s",
+                      dp_shape_text(indices), dp_shape_text(updates));
+  return DP_INVALID("Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of "
+                    "updates[shape=%s]",
+                    outer, dp_shape_text(indices), outer, dp_shape_text(updates));
+}
+
+static dp_status *refuse_inner(const dp_shape *shape, int64_t depth, int outer,
+                               const dp_shape *updates, bool has_tensor) {
+  int inner = updates->rank - outer;
+  if (!has_tensor)
+    return DP_INVALID("Dimensions [%lld,%d) of input[shape=%s] must match dimensions [%d,%d) of "
+                      "updates[shape=%s]",
+                      (long long)depth, shape->rank, dp_shape_text(shape), outer, updates->rank,
+                      dp_shape_text(updates));
+  if (inner != shape->rank - depth)
+    return DP_INVALID("Inner dimensions of output shape must match inner dimensions of updates "
+                      "shape. Output: %s updates: %s",
+                      dp_shape_text(shape), dp_shape_text(updates));
+  return DP_INVALID("The inner %d dimensions of output.shape=%s must match the inner %d dimensions "
+                    "of updates.shape=%s",
+                    inner, dp_shape_text(shape), inner, dp_shape_text(updates));
+}
+
 static dp_status *check_scatter(const dp_shape *shape, const dp_shape *indices,
-                                const dp_shape *updates) {
+                                const dp_shape *updates, bool has_tensor) {
   if (indices->rank < 1)
     return DP_INVALID("Indices shape must have rank at least one. Found:%s",
                       dp_shape_text(indices));
@@ -51,26 +81,17 @@ static dp_status *check_scatter(const dp_shape *shape, const dp_shape *indices,
     return DP_INVALID("Updates shape must have rank at least one. Found:%s",
                       dp_shape_text(updates));
   if (shape->elements == 0 && (indices->elements > 0 || updates->elements > 0))
-    return DP_INVALID("Indices and updates specified for empty output shape");
+    return DP_INVALID("Indices and updates specified for empty output.  indices shape: %s",
+                      dp_shape_text(indices));
   int outer = indices->rank - 1;
   int64_t depth = indices->dims[outer];
   for (int i = 0; i < outer; ++i)
     if (i >= updates->rank || indices->dims[i] != updates->dims[i])
-      return DP_INVALID("Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of "
-                        "updates[shape=%s]",
-                        outer, dp_shape_text(indices), outer, dp_shape_text(updates));
-  if (depth > shape->rank || updates->rank - outer != shape->rank - depth)
-    return DP_INVALID("Dimensions [%lld,%d) of input[shape=%s] must match dimensions [%d,%d) of "
-                      "updates[shape=%s]",
-                      (long long)depth, shape->rank, dp_shape_text(shape), outer, updates->rank,
-                      dp_shape_text(updates));
-  for (int i = 0; i + outer < updates->rank; ++i)
-    if (updates->dims[i + outer] != shape->dims[depth + i])
-      return DP_INVALID("Dimensions [%lld,%d) of input[shape=%s] must match dimensions [%d,%d) of "
-                        "updates[shape=%s]",
-                        (long long)depth, shape->rank, dp_shape_text(shape), outer, updates->rank,
-                        dp_shape_text(updates));
-  return NULL;
+      return refuse_outer(indices, updates, has_tensor);
+  bool fits = depth <= shape->rank && updates->rank - outer == shape->rank - depth;
+  for (int i = 0; fits && i + outer < updates->rank; ++i)
+    fits = updates->dims[i + outer] == shape->dims[depth + i];
+  return fits ? NULL : refuse_inner(shape, depth, outer, updates, has_tensor);
 }
 
 static dp_status *scatter_rows(const scatter_state *state, dp_tensor *output,
@@ -99,7 +120,7 @@ static dp_status *scatter_new_compute(dp_op_context *context, void *state) {
     return DP_INVALID("Shape must be a vector");
   dp_shape shape = {0};
   DP_RETURN_IF_ERROR(dp_kernel_read_shape(sizes, "shape", &shape));
-  DP_RETURN_IF_ERROR(check_scatter(&shape, &indices->shape, &updates->shape));
+  DP_RETURN_IF_ERROR(check_scatter(&shape, &indices->shape, &updates->shape, false));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   dp_move_fill(context, output->dtype, output->data, NULL, shape.elements);
@@ -109,7 +130,7 @@ static dp_status *scatter_new_compute(dp_op_context *context, void *state) {
 static dp_status *scatter_tensor_compute(dp_op_context *context, void *state) {
   const dp_tensor *indices = dp_op_input(context, 1), *updates = dp_op_input(context, 2);
   DP_RETURN_IF_ERROR(
-      check_scatter(&dp_op_input(context, 0)->shape, &indices->shape, &updates->shape));
+      check_scatter(&dp_op_input(context, 0)->shape, &indices->shape, &updates->shape, true));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_move_first_to_output(context, &output));
   return scatter_rows(state, output, indices, updates);

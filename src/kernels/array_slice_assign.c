@@ -18,8 +18,8 @@ static dp_status *broadcast_value(const dp_slice *slice, const dp_tensor *value,
     stride *= dim;
   }
   if (!fits)
-    return DP_INVALID("Output shape %s cannot be broadcast to from the r-value's shape %s",
-                      dp_shape_text(result), dp_shape_text(shape));
+    return DP_INVALID("Cannot broadcast input shape %s into final shape %s", dp_shape_text(shape),
+                      dp_shape_text(result));
   return NULL;
 }
 

@@ -269,8 +269,8 @@ static dp_status *triangular_compute(dp_op_context *context, void *memory) {
                       dp_shape_text(&a->shape), dp_shape_text(&b->shape));
   int64_t n = dp_linalg_rows(&a->shape), k = dp_linalg_columns(&b->shape);
   if (n != dp_linalg_columns(&a->shape))
-    return DP_INVALID("In[0] matrices in the last two dimensions must be square: %s",
-                      dp_shape_text(&a->shape));
+    return DP_INVALID("In[0] matrices in the last dimensions must be square (%lld =/= %lld)",
+                      (long long)dp_linalg_columns(&a->shape), (long long)n);
   if (n != dp_linalg_rows(&b->shape))
     return DP_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s", (long long)n,
                       (long long)dp_linalg_rows(&b->shape), dp_shape_text(&a->shape),

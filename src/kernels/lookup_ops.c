@@ -194,7 +194,7 @@ static dp_status *get_fixed(dp_op_context *context, dp_lookup **table_out) {
 
 static dp_status *fill_from(dp_lookup *table, const dp_tensor *keys, const dp_tensor *values) {
   if (keys->shape.rank != 1)
-    return DP_INVALID("Keys must be a vector, but received shape %s", dp_shape_text(&keys->shape));
+    return DP_INVALID("Keys must be a vector, but received shape%s", dp_shape_text(&keys->shape));
   if (values->shape.rank != 1)
     return DP_INVALID("Values must be a vector, but received shape %s",
                       dp_shape_text(&values->shape));
@@ -351,6 +351,13 @@ static bool split_line(dp_view line, char delimiter, int64_t index, dp_view *tok
   }
 }
 
+static int64_t count_columns(dp_view line, char delimiter) {
+  int64_t count = 1;
+  for (size_t i = 0; i < line.length; ++i)
+    count += line.data[i] == delimiter;
+  return count;
+}
+
 static dp_status *add_field(const text_state *state, const char *path, dp_view line, int64_t index,
                             int64_t number, column *held) {
   dp_view token = line;
@@ -359,8 +366,10 @@ static dp_status *add_field(const text_state *state, const char *path, dp_view l
     return NULL;
   }
   if (index >= 0 && !split_line(line, state->delimiter, index, &token))
-    return DP_INVALID("Invalid number of columns in %s line %lld (%.*s) : expected at least %lld",
-                      path, (long long)number, (int)line.length, line.data, (long long)index + 1);
+    return DP_INVALID("Invalid number of columns in %s line %lld (%.*s) : expected at least %lld "
+                      "got %lld",
+                      path, (long long)number, (int)line.length, line.data, (long long)index + 1,
+                      (long long)count_columns(line, state->delimiter));
   return column_add(held, token, number);
 }
 

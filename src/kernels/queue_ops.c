@@ -244,12 +244,12 @@ static dp_status *check_signature(const dp_op_context *context, const dp_queue *
     return NULL;
   dp_text have = {0}, expected = {0};
   for (int32_t i = 0; i < count; ++i)
-    dp_text_printf(&have, "%s%s", i ? "," : "", dp_dtype_name(types[i]));
+    dp_text_printf(&have, "%s%s", i ? ", " : "", dp_dtype_name(types[i]));
   for (int32_t i = 0; i < options->component_count; ++i)
-    dp_text_printf(&expected, "%s%s", i ? "," : "", dp_dtype_name(options->dtypes[i]));
+    dp_text_printf(&expected, "%s%s", i ? ", " : "", dp_dtype_name(options->dtypes[i]));
   const char *handle = dp_dtype_name(context->node->input_types[0]);
   dp_status *status =
-      is_input ? DP_INVALID("Signature mismatch, have: %s,%s-> expected: %s,%s->", handle,
+      is_input ? DP_INVALID("Signature mismatch, have: %s, %s-> expected: %s, %s->", handle,
                             dp_text_string(&have), handle, dp_text_string(&expected))
                : DP_INVALID("Signature mismatch, have: %s->%s expected: %s->%s", handle,
                             dp_text_string(&have), handle, dp_text_string(&expected));

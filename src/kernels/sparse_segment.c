@@ -114,8 +114,8 @@ static dp_status *check_position(const dp_tensor *data, const dp_tensor *indices
   if (i > 0 && id < dp_tensor_int_at(ids, i - 1))
     return DP_INVALID("segment ids are not increasing");
   if (id < 0 || id >= rows)
-    return DP_INVALID("Segment id %lld out of range [0, %lld), possibly because segment_ids input "
-                      "is not sorted.",
+    return DP_INVALID("Segment id %lld out of range [0, %lld), possibly because 'segment_ids' "
+                      "input is not sorted.",
                       (long long)id, (long long)rows);
   if (index < 0 || index >= data->shape.dims[0])
     return DP_INVALID("Bad: indices[%lld] == %lld out of range [0, %lld)", (long long)i,

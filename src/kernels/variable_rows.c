@@ -292,7 +292,7 @@ static dp_status *bad_coordinates(dp_op_context *context, const gather_nd_work *
                                   const dp_shape *params) {
   dp_text coordinates = {0};
   for (int k = 0; k < work->depth; ++k)
-    dp_text_printf(&coordinates, "%s%lld", k ? "," : "",
+    dp_text_printf(&coordinates, "%s%lld", k ? ", " : "",
                    (long long)dp_index_at(work->indices, bad * work->depth + k));
   dp_shape outer = dp_shape_remove(&work->indices->shape, work->indices->shape.rank - 1);
   dp_status *status = DP_INVALID("%s = [%s] does not index into param shape %s, node name: %s",

@@ -1,5 +1,8 @@
 """Errors that people meet every day, compared word for word: they read the message, search for it,
 and some programs look for words in it."""
+import pathlib
+import tempfile
+
 import numpy as np
 import tensorflow as tf
 from runner import Case
@@ -39,6 +42,50 @@ add("SparseToDense", i64([5]), i64(3), f32(1), f32(), validate_indices=True)
 add("SparseToDense", i64([1, 1], [0, 3]), i64(2, 3), f32(2), f32(), validate_indices=True)
 add("SparseToDense", i64([1], [0]), i64(3), f32(2), f32(), validate_indices=True)
 add("SparseToDense", i64([1], [1]), i64(3), f32(2), f32(), validate_indices=True)
+
+
+add("ConcatV2", [f32(), f32()], np.array(0, np.int32))
+add("ConcatV2", [f32(2, 3), f32(2, 4)], np.array(0, np.int32))
+add("ConcatV2", [f32(2, 3), f32(2)], np.array(0, np.int32))
+add("ConcatV2", [f32(2), f32(2)], np.array(1, np.int32))
+add("ConcatV2", [f32(2), f32(2)], i32(0, 1))
+add("Concat", i32(0, 1), [f32(2), f32(2)])
+add("ConcatOffset", np.array(0, np.int32), [i32(2, 3), i32(2, 5)])
+add("ReverseSequence", f32(2, 3), i32(1), seq_dim=1, batch_dim=0)
+add("SparseSegmentSum", f32(3, 2), i32(0, 1), i32(-1, 0))
+add("SparseSegmentMean", f32(3, 2), i32(0, 5), i32(0, 1))
+add("DynamicStitch", [i32(0), i32(1, -1)], [f32(1, 3), f32(2, 3)])
+add("MatrixTriangularSolve", f32(2, 3), f32(2, 4))
+for op in ["TensorScatterUpdate", "TensorScatterAdd"]:
+    add(op, f32(4, 5), i32([0], [1]), f32(2, 4))
+    add(op, f32(4, 5), i32([0], [1]), f32(3, 5))
+    add(op, f32(4, 5), i32([0], [1]), f32(2))
+    add(op, f32(4, 5), i32([0], [7]), f32(2, 5))
+add("ScatterNd", i32([1]), f32(1), i32(0))
+add("ScatterNd", i32([1]), f32(2), i32(3))
+add("TensorStridedSliceUpdate", f32(4, 5), i32(0, 0), i32(2, 3), i32(1, 1), f32(2, 2))
+
+
+def add_graph(op, name, build):
+    CASES.append(Case(op, build=build, says=True, name=f"{len(CASES)}:{op} {name}"))
+
+
+def wrong_components():
+    queue = tf.compat.v1.FIFOQueue(3, [tf.float32, tf.int32]).queue_ref
+    return {}, [[tf.raw_ops.QueueEnqueueV2(handle=queue, components=[f32(), f32()])],
+                [tf.raw_ops.QueueDequeueV2(handle=queue, component_types=[tf.int32, tf.float32])[0]]]
+
+
+def no_records():
+    path = pathlib.Path(tempfile.mkdtemp()) / "text"
+    path.write_bytes(b"this is a text and not a file of records")
+    records = tf.compat.v1.data.TFRecordDataset(str(path))
+    iterator = tf.compat.v1.data.make_initializable_iterator(records)
+    return {}, [[iterator.initializer], [iterator.get_next()]]
+
+
+add_graph("QueueEnqueueV2", "components of other types", wrong_components)
+add_graph("TFRecordDataset", "a file of something else", no_records)
 
 
 # ---- Examples ----
