@@ -21,6 +21,7 @@ dp_status *dp_master_callable_make(master_session *session,
                                    int64_t *handle_out) {
   if (!options)
     return DP_INVALID("MakeCallable: options are missing");
+  DP_RETURN_IF_ERROR(dp_master_check_options(options->run_options));
   callable *made = DP_NEW(callable);
   dp_refcount_init(&made->references);
   made->arena = dp_arena_create();

@@ -296,6 +296,7 @@ static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
 
 static dp_status *make_step_call(master_session *session, const dp_run_step_request *request,
                                  dp_cancel *cancel, step_call **call_out) {
+  DP_RETURN_IF_ERROR(dp_master_check_options(request->options));
   dp_arena *arena = dp_arena_create();
   step_call *call = DP_ARENA_NEW(arena, step_call);
   call->arena = arena;

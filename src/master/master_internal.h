@@ -166,6 +166,9 @@ int64_t dp_master_deadline(int64_t milliseconds);
 int64_t dp_master_step_deadline(const master_session *session,
                                 const Tensorflow__RunOptions *options);
 
+/* Refuses what would be left undone in silence: tensors that are to be watched. */
+DP_MUST_USE dp_status *dp_master_check_options(const Tensorflow__RunOptions *options);
+
 /* ---- callable.c ---- */
 DP_MUST_USE dp_status *dp_master_callable_make(master_session *session,
                                                const Tensorflow__CallableOptions *options,
