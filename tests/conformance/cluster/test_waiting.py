@@ -117,6 +117,9 @@ def test_a_task_that_died_ends_its_steps(cluster, makes):
                 return None
             except tf.errors.AbortedError as error:
                 return error
+            except tf.errors.CancelledError as error:  # of a genuine master's own receive, joined with the other
+                assert makes.startswith("tensorflow") and "ABORTED: From" in str(error)
+                return error
             raise AssertionError("a step ran on a task that had lost its graph")
         wait_until(run, "steps on the restarted task are aborted")
     with tf1.Session(one.target("local", 0)) as session:
