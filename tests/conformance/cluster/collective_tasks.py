@@ -3,6 +3,7 @@
 A genuine server learns who leads from the configuration that it is started with, a task of ours from that of the session.
 """
 
+import ctypes
 import itertools
 import threading
 
@@ -29,6 +30,12 @@ def serve(say, cluster, index, leader, devices):
     server = tf1.train.Server(cluster, job_name="worker", task_index=index, config=configuration(leader, devices))
     say("ready", server.target)
     server.join()
+
+
+def keep_for_ever(session):
+    """A session that met an error is never closed, since a dead task would not answer. It must not be collected either: that
+    closes it too, and whoever happens to collect it, a client of the next test, would wait."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
 
 
 class LedGenuine(Genuine):
@@ -92,6 +99,7 @@ class Ring(Cluster):
             try:
                 with tf.Graph().as_default() as graph, tf.device(task_name(index)):
                     session = tf1.Session(self.target("worker", index), graph, config)
+                    keep_for_ever(session)
                     outcome = client(session, index)
                     session.close()  # but not after an error: a dead task would not answer
             except (tf.errors.OpError, AssertionError) as error:
