@@ -44,7 +44,7 @@ typedef struct call {
 
 static void end_call(void *arg, dp_status *status, dp_tensor *results, int32_t count) {
   call *call = arg;
-  dp_resources_clear_container(call->device->resources, call->container);
+  dp_function_runtime_clear_container(call->step.functions, call->container);
   dp_rendezvous_release(call->step.rendezvous);
   dp_cancel_release(call->step.cancel);
   dp_device_release(call->device);

@@ -57,28 +57,42 @@ static dp_status *remote_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_func(setup->node, "f", &((function_state *)memory)->function);
 }
 
-static dp_status *check_target(const dp_op_context *context) {
+/* The runtime of the device that the first input names, which must be one of the task's. */
+static dp_status *find_target(const dp_op_context *context, dp_function_runtime **runtime_out) {
   const dp_tensor *target = dp_op_input(context, 0);
+  dp_function_runtime *functions = context->step->functions;
   if (target->shape.elements != 1)
     return DP_INVALID("target must be a scalar, got shape %s", dp_shape_text(&target->shape));
+  if (!functions)
+    return dp_status_create(DP_INTERNAL, "No function library is provided.");
   dp_view view = dp_tstring_view(dp_tensor_strings(target));
-  dp_device_name wanted, here;
+  dp_device_name wanted, name;
   DP_RETURN_IF_ERROR(dp_device_name_parse(view, &wanted));
-  DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(context->device->name), &here));
-  if (!dp_device_name_accepts(&wanted, &here))
-    return dp_status_create(DP_UNIMPLEMENTED,
-                            "RemoteCall to %.*s from %s: only calls on the node's own device are "
-                            "supported",
-                            (int)view.length, view.data, context->device->name);
-  return NULL;
+  dp_device *device;
+  for (size_t i = 0; (device = dp_function_runtime_device(functions, i)); ++i) {
+    DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(device->name), &name));
+    if (dp_device_name_accepts(&wanted, &name)) {
+      *runtime_out = dp_function_runtime_on(functions, i);
+      return NULL;
+    }
+  }
+  return dp_status_create(
+      DP_UNIMPLEMENTED,
+      "RemoteCall to %.*s from %s: only calls on devices of the node's own task "
+      "are supported",
+      (int)view.length, view.data, context->device->name);
 }
 
 static void remote_compute(dp_op_context *context, void *memory) {
-  dp_status *status = check_target(context);
+  dp_function_runtime *runtime;
+  dp_function_instance *instance;
+  dp_status *status = find_target(context, &runtime);
+  if (!status)
+    status = dp_function_get(runtime, ((function_state *)memory)->function, &instance);
   if (status)
     dp_op_done(context, status);
   else
-    call_function(context, ((function_state *)memory)->function, 1);
+    dp_function_run(context, instance, 1);
 }
 
 /* ---- Gradients ---- */

@@ -3,76 +3,38 @@
 
 #include <string.h>
 
-static void end_walk(void *iterator) {
-  dp_iterator_destroy(iterator);
-}
-
-/* The end of a walk waits for its calls: not on a thread that they may need. */
 static void resource_destroy(dp_resource *base) {
   dp_iterator_resource *resource = (dp_iterator_resource *)base;
-  bool is_pool = dp_pool_is_current(resource->device->compute) ||
-                 dp_pool_is_current(resource->device->blocking);
-  if (is_pool && resource->iterator)
-    dp_dataset_run(end_walk, resource->iterator);
-  else
-    dp_iterator_destroy(resource->iterator);
+  dp_iterator_end(resource->base.device, resource->iterator);
   pthread_mutex_destroy(&resource->lock);
-  dp_free(resource->dtypes);
-  dp_free(resource->shapes);
+  dp_components_deinit(&resource->base.components);
   DP_ARRAY_FREE(&resource->seeds.numbers);
   dp_free(resource);
 }
 
 static void resource_describe(dp_resource *base, dp_text *text) {
   dp_iterator_resource *resource = (dp_iterator_resource *)base;
-  dp_text_printf(text, "an iterator of %d components", resource->component_count);
+  dp_text_printf(text, "an iterator of %d components", resource->base.components.count);
 }
 
 const dp_resource_ops dp_iterator_resource_ops = {"N10tensorflow4data16IteratorResourceE",
                                                   resource_destroy, resource_describe};
 
-dp_status *dp_iterator_resource_create(const dp_node *node, dp_device *device,
-                                       dp_iterator_resource **resource_out) {
-  const dp_attr *types, *shapes;
-  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_types", DP_ATTR_LIST_TYPE, &types));
-  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_shapes", DP_ATTR_LIST_SHAPE, &shapes));
-  if (types->count != shapes->count)
-    return DP_INVALID("`output_types` and `output_shapes` must be the same length. Got %d vs. %d",
-                      types->count, shapes->count);
+static dp_status *resource_create(const dp_node *node, dp_device *device,
+                                  dp_iterator_base **resource_out) {
+  dp_components components;
+  DP_RETURN_IF_ERROR(dp_components_read(node, &components));
   dp_iterator_resource *resource = DP_NEW(dp_iterator_resource);
-  dp_resource_init(&resource->resource, &dp_iterator_resource_ops);
+  dp_resource_init(&resource->base.resource, &dp_iterator_resource_ops);
+  resource->base.device = device;
+  resource->base.components = components;
   pthread_mutex_init(&resource->lock, NULL);
-  resource->device = device;
-  resource->component_count = types->count;
-  resource->dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)types->count + 1);
-  resource->shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)types->count + 1);
-  for (int32_t i = 0; i < types->count; ++i) {
-    resource->dtypes[i] = (dp_dtype)types->types[i];
-    resource->shapes[i] = shapes->shapes[i];
-  }
-  *resource_out = resource;
+  *resource_out = &resource->base;
   return NULL;
 }
 
-dp_status *dp_components_check(int32_t expected_count, const dp_dtype *expected_dtypes,
-                               const dp_partial_shape *expected_shapes, int32_t count,
-                               const dp_dtype *dtypes, const dp_partial_shape *shapes) {
-  if (expected_count != count)
-    return DP_INVALID("Number of components does not match: expected %d types but got %d.",
-                      expected_count, count);
-  for (int32_t i = 0; i < count; ++i)
-    if (expected_dtypes[i] != dtypes[i])
-      return DP_INVALID("Data type mismatch at component %d: expected %s but got %s.", i,
-                        dp_dtype_name(expected_dtypes[i]), dp_dtype_name(dtypes[i]));
-  for (int32_t i = 0; i < count; ++i) {
-    dp_partial_shape merged;
-    if (!dp_partial_shape_merge(&expected_shapes[i], &shapes[i], &merged))
-      return DP_INVALID("Incompatible shapes at component %d: expected %s but got %s.", i,
-                        dp_partial_shape_text(&expected_shapes[i]),
-                        dp_partial_shape_text(&shapes[i]));
-  }
-  return NULL;
-}
+const dp_iterator_kind dp_iterator_one_walk = {&dp_iterator_resource_ops, "AnonymousIterator",
+                                               resource_create};
 
 /* Consumes the walk and the seeds. */
 static void replace_walk(dp_iterator_resource *resource, dp_iterator *fresh, int64_t position,
@@ -90,9 +52,7 @@ static void replace_walk(dp_iterator_resource *resource, dp_iterator *fresh, int
 }
 
 dp_status *dp_iterator_resource_start(dp_iterator_resource *resource, dp_dataset *dataset) {
-  DP_RETURN_IF_ERROR(dp_components_check(resource->component_count, resource->dtypes,
-                                         resource->shapes, dataset->component_count,
-                                         dataset->dtypes, dataset->shapes));
+  DP_RETURN_IF_ERROR(dp_components_check(&resource->base.components, dataset));
   dp_seed_list seeds = {0};
   dp_dataset_save_seeds(dataset, &seeds);
   replace_walk(resource, dp_dataset_iterate(dataset), 0, &seeds);

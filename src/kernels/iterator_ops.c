@@ -7,91 +7,31 @@
 #include "kernels/io_internal.h"
 #include "kernels/iterator_internal.h"
 #include "storage/record.h"
-#include "wire/tensor_codec.h"
 
 /* ---- Handles ---- */
 typedef struct iterator_state {
-  dp_resource_name name;
-  const dp_node *node;
-  dp_device *device; /* borrowed */
-  dp_resources *resources;
+  dp_iterator_handle handle;
   const dp_func *factory; /* of OneShotIterator */
 } iterator_state;
 
 static dp_status *iterator_create(const dp_kernel_setup *setup, void *state) {
   iterator_state *iterator = state;
-  iterator->node = setup->node;
-  iterator->device = setup->device;
-  iterator->resources = dp_resources_retain(setup->device->resources);
-  DP_RETURN_IF_ERROR(dp_resource_name_init(&iterator->name, setup, false));
+  DP_RETURN_IF_ERROR(dp_iterator_handle_init(&iterator->handle, setup, &dp_iterator_one_walk));
   if (dp_node_attr(setup->node, "dataset_factory"))
     return dp_node_get_func(setup->node, "dataset_factory", &iterator->factory);
   return NULL;
 }
 
-/* An iterator without a shared name is its session's own. */
-static void iterator_destroy(void *memory) {
-  iterator_state *state = memory;
-  if (state->name.is_private)
-    dp_status_release(dp_resources_remove(state->resources, state->name.container, state->name.name,
-                                          dp_iterator_resource_ops.type_name));
-  dp_resources_release(state->resources);
-  dp_resource_name_deinit(&state->name);
-}
-
-static dp_status *make_resource(void *arg, dp_resource **resource_out) {
-  iterator_state *state = arg;
-  return dp_iterator_resource_create(state->node, state->device,
-                                     (dp_iterator_resource **)resource_out);
-}
-
-/* A handle with the components in it. */
-static dp_status *output_handle(dp_op_context *context, const char *container, const char *name,
-                                const dp_iterator_resource *resource, void *object) {
-  dp_shape shape = dp_shape_scalar();
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  dp_resource_handle *handle =
-      dp_resource_make_handle(context->device->name, container, name, &dp_iterator_resource_ops);
-  if (object) {
-    handle->object = object;
-    handle->object_release = dp_resource_release;
-  }
-  dp_tensor_handles(output)[0] = handle;
-  return NULL;
-}
-
-static dp_status *find_or_make(dp_op_context *context, iterator_state *state,
-                               dp_iterator_resource **resource_out) {
-  dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_resources_find_or_create(context->device->resources, state->name.container,
-                                                 state->name.name, &dp_iterator_resource_ops,
-                                                 make_resource, state, &resource));
-  *resource_out = (dp_iterator_resource *)resource;
-  return NULL;
-}
-
-static dp_status *handle_compute(dp_op_context *context, void *state) {
-  iterator_state *iterator = state;
-  dp_iterator_resource *resource;
-  DP_RETURN_IF_ERROR(find_or_make(context, iterator, &resource));
-  dp_status *status =
-      output_handle(context, iterator->name.container, iterator->name.name, resource, NULL);
-  dp_resource_release(resource);
-  return status;
-}
-
 static dp_status *anonymous_compute(dp_op_context *context, void *state) {
-  dp_iterator_resource *resource;
-  DP_RETURN_IF_ERROR(dp_iterator_resource_create(context->node, context->device, &resource));
-  dp_status *status = output_handle(context, "", "AnonymousIterator", resource, resource);
-  if (status) {
-    dp_resource_release(resource);
-    return status;
-  }
-  dp_shape shape = dp_shape_scalar();
-  dp_tensor *deleter;
-  return context->output_count > 1 ? dp_op_allocate(context, 1, &shape, &deleter) : NULL;
+  return dp_iterator_anonymous(context, &dp_iterator_one_walk);
+}
+
+static dp_status *to_string_compute(dp_op_context *context, void *state) {
+  return dp_iterator_to_text(context, &dp_iterator_one_walk);
+}
+
+static dp_status *from_string_compute(dp_op_context *context, void *state) {
+  return dp_iterator_from_text(context, &dp_iterator_one_walk);
 }
 
 static dp_status *delete_compute(dp_op_context *context, void *state) {
@@ -143,8 +83,9 @@ static dp_status *start_one_shot(dp_op_context *context, iterator_state *state,
 static dp_status *one_shot(dp_op_context *context, void *state) {
   static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
   iterator_state *iterator = state;
-  dp_iterator_resource *resource;
-  DP_RETURN_IF_ERROR(find_or_make(context, iterator, &resource));
+  dp_iterator_base *base;
+  DP_RETURN_IF_ERROR(dp_iterator_handle_find(context, &iterator->handle, &base));
+  dp_iterator_resource *resource = (dp_iterator_resource *)base;
   pthread_mutex_lock(&starting); /* two steps may come at once */
   pthread_mutex_lock(&resource->lock);
   bool has_started = resource->iterator != NULL;
@@ -152,7 +93,7 @@ static dp_status *one_shot(dp_op_context *context, void *state) {
   dp_status *status = has_started ? NULL : start_one_shot(context, iterator, resource);
   pthread_mutex_unlock(&starting);
   if (!status)
-    status = output_handle(context, iterator->name.container, iterator->name.name, resource, NULL);
+    status = dp_iterator_handle_output(context, &iterator->handle);
   dp_resource_release(resource);
   return status;
 }
@@ -167,7 +108,7 @@ static dp_status *next_element(dp_op_context *context, dp_tensor **element_out, 
   dp_iterator_resource *resource;
   DP_RETURN_IF_ERROR(find_iterator(context, 0, &resource));
   dp_walk walk = {context->step->cancel};
-  int32_t count = resource->component_count;
+  int32_t count = resource->base.components.count;
   dp_tensor *element = dp_element_create(count);
   dp_status *status = dp_iterator_resource_next(resource, &walk, element, more_out);
   dp_resource_release(resource);
@@ -180,26 +121,12 @@ static dp_status *next_element(dp_op_context *context, dp_tensor **element_out, 
   return NULL;
 }
 
-static dp_status *set_outputs(dp_op_context *context, dp_tensor *element, int32_t count) {
-  if (count != context->output_count)
-    return DP_INVALID("Number of components does not match: expected %d types but got %d.",
-                      context->output_count, count);
-  for (int32_t i = 0; i < count; ++i) {
-    if (element[i].dtype != dp_op_output_type(context, i))
-      return DP_INVALID("Data type mismatch at component %d: expected %s but got %s.", i,
-                        dp_dtype_name(dp_op_output_type(context, i)),
-                        dp_dtype_name(element[i].dtype));
-    dp_op_set_output(context, i, &element[i]);
-  }
-  return NULL;
-}
-
 static dp_status *get_next(dp_op_context *context, void *state) {
   dp_tensor *element;
   int32_t count;
   bool more;
   DP_RETURN_IF_ERROR(next_element(context, &element, &count, &more));
-  dp_status *status = more ? set_outputs(context, element, count)
+  dp_status *status = more ? dp_iterator_output_element(context, element, count)
                            : dp_status_create(DP_OUT_OF_RANGE, "End of sequence");
   dp_element_destroy(element, count);
   return status;
@@ -223,88 +150,6 @@ static dp_status *get_optional(dp_op_context *context, void *state) {
 
 static void get_optional_compute(dp_op_context *context, void *state) {
   dp_dataset_compute(context, state, get_optional);
-}
-
-/* ---- Handles as text: a serialized ResourceHandleProto ---- */
-static dp_status *to_string_compute(dp_op_context *context, void *state) {
-  const dp_tensor *handle = dp_op_input(context, 0);
-  if (handle->shape.rank != 0)
-    return DP_INVALID("resource_handle must be a scalar");
-  dp_iterator_resource *resource; /* it must be there */
-  DP_RETURN_IF_ERROR(find_iterator(context, 0, &resource));
-  dp_resource_release(resource);
-  dp_rope rope = {0};
-  dp_status *status = dp_wire_encode_handle(dp_tensor_handles(handle)[0], &rope);
-  char *bytes = status ? NULL : dp_malloc(rope.length + 1);
-  if (!status) {
-    dp_rope_flatten(&rope, bytes);
-    status = dp_io_output_string(context, 0, bytes, rope.length);
-  }
-  dp_free(bytes);
-  dp_rope_deinit(&rope);
-  return status;
-}
-
-/* What the node says about the components must fit the iterator's. */
-static dp_status *check_components(const dp_node *node, const dp_iterator_resource *resource) {
-  const dp_attr *types, *shapes;
-  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_types", DP_ATTR_LIST_TYPE, &types));
-  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_shapes", DP_ATTR_LIST_SHAPE, &shapes));
-  if (types->count > 0) {
-    if (types->count != resource->component_count)
-      return DP_INVALID("Number of components does not match: expected %d types but got %d.",
-                        types->count, resource->component_count);
-    for (int32_t i = 0; i < types->count; ++i)
-      if (types->types[i] != (int32_t)resource->dtypes[i])
-        return DP_INVALID("Data type mismatch at component %d: expected %s but got %s.", i,
-                          dp_dtype_name(types->types[i]), dp_dtype_name(resource->dtypes[i]));
-  }
-  for (int32_t i = 0; i < shapes->count && i < resource->component_count; ++i) {
-    dp_partial_shape merged;
-    if (!dp_partial_shape_merge(&shapes->shapes[i], &resource->shapes[i], &merged))
-      return DP_INVALID("Incompatible shapes at component %d: expected %s but got %s.", i,
-                        dp_partial_shape_text(&shapes->shapes[i]),
-                        dp_partial_shape_text(&resource->shapes[i]));
-  }
-  return NULL;
-}
-
-static dp_status *from_string_compute(dp_op_context *context, void *state) {
-  const dp_tensor *text = dp_op_input(context, 0);
-  if (text->shape.rank != 0)
-    return DP_INVALID("string_handle must be a scalar");
-  dp_view bytes = dp_io_string(text, 0);
-  dp_rope rope = {0};
-  dp_rope_append_piece(&rope, NULL, bytes.data, bytes.length);
-  dp_rope_reader reader = dp_rope_read(&rope);
-  dp_resource_handle *handle;
-  dp_status *status = dp_wire_decode_handle(&reader, &handle);
-  dp_rope_deinit(&rope);
-  if (status) {
-    dp_status_release(status);
-    return DP_INVALID("Could not parse string_handle as a valid ResourceHandle");
-  }
-  if (strcmp(handle->device, context->device->name) != 0)
-    status = DP_INVALID("Attempted create an iterator on device \"%s\" from handle defined on "
-                        "device \"%s\"",
-                        context->device->name, handle->device);
-  dp_resource *resource = NULL;
-  if (!status)
-    status = dp_resources_find(context->device->resources, handle->container, handle->name,
-                               &dp_iterator_resource_ops, &resource);
-  if (!status)
-    status = check_components(context->node, (dp_iterator_resource *)resource);
-  dp_resource_release(resource);
-  dp_shape shape = dp_shape_scalar();
-  dp_tensor *output;
-  if (!status)
-    status = dp_op_allocate(context, 0, &shape, &output);
-  if (status) {
-    dp_resource_handle_release(handle);
-    return status;
-  }
-  dp_tensor_handles(output)[0] = handle;
-  return NULL;
 }
 
 static dp_status *device_compute(dp_op_context *context, void *state) {
@@ -335,7 +180,7 @@ static dp_status *single_element(dp_op_context *context, void *state) {
       status = DP_INVALID("Dataset had more than one element.");
   }
   if (!status)
-    status = set_outputs(context, element, count);
+    status = dp_iterator_output_element(context, element, count);
   dp_element_destroy(element, count);
   dp_element_destroy(second, count);
   dp_iterator_destroy(iterator);
@@ -391,7 +236,7 @@ static dp_status *reduce(dp_op_context *context, void *state) {
     states[i - begin] = dp_tensor_copy(dp_op_input(context, i));
   dp_status *status = reduce_walk(context, dataset, &function, &states, end - begin);
   if (!status)
-    status = set_outputs(context, states, end - begin);
+    status = dp_iterator_output_element(context, states, end - begin);
   dp_element_destroy(states, end - begin);
   dp_captured_deinit(&function);
   return status;
@@ -456,20 +301,20 @@ static void to_records_compute(dp_op_context *context, void *state) {
 #define HANDLE(name, body)                                                                         \
   {                                                                                                \
     .op = name, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(iterator_state),                    \
-    .create = iterator_create, .compute = body, .destroy = iterator_destroy                        \
+    .create = iterator_create, .compute = body, .destroy = dp_iterator_handle_deinit               \
   }
 #define CHEAP(name, body)                                                                          \
   { .op = name, .flags = DP_KERNEL_CHEAP, .compute = body }
 #define WAITS(name, body)                                                                          \
   { .op = name, .compute_async = body }
 static const dp_kernel rows[] = {
-    HANDLE("Iterator", handle_compute),
-    HANDLE("IteratorV2", handle_compute),
+    HANDLE("Iterator", dp_iterator_handle_compute),
+    HANDLE("IteratorV2", dp_iterator_handle_compute),
     {.op = "OneShotIterator",
      .state_size = sizeof(iterator_state),
      .create = iterator_create,
      .compute_async = one_shot_compute,
-     .destroy = iterator_destroy},
+     .destroy = dp_iterator_handle_deinit},
     CHEAP("AnonymousIterator", anonymous_compute),
     CHEAP("AnonymousIteratorV2", anonymous_compute),
     CHEAP("AnonymousIteratorV3", anonymous_compute),

@@ -2,7 +2,10 @@
  *
  * An instance is made in two moves. dp_function_get writes the body as a graph and prunes it: that
  * needs no kernels, so functions may call each other and themselves. The first call compiles the
- * body into an executor, under the instance's own lock. Instances live as long as the runtime. */
+ * body into an executor, under the instance's own lock. Instances live as long as the runtime.
+ *
+ * The runtimes of a task's devices hang together: the first one owns those made for the others, and
+ * a reference to any is one to it. */
 #include "runtime/function.h"
 
 #include <pthread.h>
@@ -10,13 +13,18 @@
 #include "base/memory.h"
 
 struct dp_function_runtime {
-  dp_refcount references;
+  dp_refcount references;     /* of the first runtime; unused in the others */
+  dp_function_runtime *first; /* itself, or the one that owns it */
   dp_library *library;
   dp_device *device;
   dp_function_rewrite_fn rewrite;
   void *rewrite_arg;
   pthread_mutex_t lock;
   dp_map *instances; /* canonical text -> dp_function_instance */
+  /* Of the first: the task's devices, and their runtimes where there are any, under the lock. */
+  dp_device **devices;
+  dp_function_runtime **runtimes;
+  size_t device_count;
 };
 
 struct dp_function_instance {
@@ -33,6 +41,7 @@ struct dp_function_instance {
 dp_function_runtime *dp_function_runtime_create(dp_library *library, dp_device *device) {
   dp_function_runtime *runtime = DP_NEW(dp_function_runtime);
   dp_refcount_init(&runtime->references);
+  runtime->first = runtime;
   runtime->library = dp_library_retain(library);
   runtime->device = dp_device_retain(device);
   pthread_mutex_init(&runtime->lock, NULL);
@@ -41,7 +50,7 @@ dp_function_runtime *dp_function_runtime_create(dp_library *library, dp_device *
 }
 
 dp_function_runtime *dp_function_runtime_retain(dp_function_runtime *runtime) {
-  dp_refcount_retain(&runtime->references);
+  dp_refcount_retain(&runtime->first->references);
   return runtime;
 }
 
@@ -58,18 +67,76 @@ static void destroy_instance(dp_function_instance *instance) {
   dp_free(instance);
 }
 
-void dp_function_runtime_release(dp_function_runtime *runtime) {
-  if (!runtime || !dp_refcount_release(&runtime->references))
-    return;
+static void destroy_runtime(dp_function_runtime *runtime) {
   const char *key;
   void *instance;
   for (size_t at = 0; dp_map_next(runtime->instances, &at, &key, &instance);)
     destroy_instance(instance);
   dp_map_destroy(runtime->instances);
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    if (runtime->runtimes[i] && runtime->runtimes[i] != runtime)
+      destroy_runtime(runtime->runtimes[i]);
+    dp_device_release(runtime->devices[i]);
+  }
+  dp_free(runtime->devices);
+  dp_free(runtime->runtimes);
   pthread_mutex_destroy(&runtime->lock);
   dp_library_release(runtime->library);
   dp_device_release(runtime->device);
   dp_free(runtime);
+}
+
+void dp_function_runtime_release(dp_function_runtime *runtime) {
+  if (runtime && dp_refcount_release(&runtime->first->references))
+    destroy_runtime(runtime->first);
+}
+
+/* ---- The devices of the task ---- */
+void dp_function_runtime_set_devices(dp_function_runtime *runtime, dp_device *const *devices,
+                                     size_t count) {
+  runtime->devices = DP_NEW_ARRAY(dp_device *, count);
+  runtime->runtimes = DP_NEW_ARRAY(dp_function_runtime *, count);
+  runtime->device_count = count;
+  for (size_t i = 0; i < count; i++) {
+    runtime->devices[i] = dp_device_retain(devices[i]);
+    runtime->runtimes[i] = devices[i] == runtime->device ? runtime : NULL;
+  }
+}
+
+dp_device *dp_function_runtime_device(const dp_function_runtime *runtime, size_t index) {
+  const dp_function_runtime *first = runtime->first;
+  if (first->device_count == 0)
+    return index == 0 ? first->device : NULL;
+  return index < first->device_count ? first->devices[index] : NULL;
+}
+
+dp_function_runtime *dp_function_runtime_on(dp_function_runtime *runtime, size_t index) {
+  dp_function_runtime *first = runtime->first;
+  if (first->device_count == 0)
+    return first;
+  pthread_mutex_lock(&first->lock);
+  dp_function_runtime **slot = &first->runtimes[index];
+  if (!*slot) {
+    *slot = dp_function_runtime_create(first->library, first->devices[index]);
+    (*slot)->first = first;
+    (*slot)->rewrite = first->rewrite;
+    (*slot)->rewrite_arg = first->rewrite_arg;
+  }
+  dp_function_runtime *found = *slot;
+  pthread_mutex_unlock(&first->lock);
+  return found;
+}
+
+void dp_function_runtime_clear_container(dp_function_runtime *runtime, const char *container) {
+  dp_function_runtime *first = runtime->first;
+  dp_resources_clear_container(first->device->resources, container);
+  for (size_t i = 0; i < first->device_count; i++) {
+    pthread_mutex_lock(&first->lock);
+    bool was_used = first->runtimes[i] && first->runtimes[i] != first;
+    pthread_mutex_unlock(&first->lock);
+    if (was_used)
+      dp_resources_clear_container(first->devices[i]->resources, container);
+  }
 }
 
 dp_library *dp_function_runtime_library(dp_function_runtime *runtime) {

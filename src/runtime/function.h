@@ -16,6 +16,17 @@ dp_function_runtime *dp_function_runtime_retain(dp_function_runtime *runtime);
 void dp_function_runtime_release(dp_function_runtime *runtime);
 dp_library *dp_function_runtime_library(dp_function_runtime *runtime);
 
+/* The devices of the task: a function may be called on another one of them too. What runs there has
+ * a runtime of its own, made when it is first asked for; all of them live as long as one is held.
+ */
+void dp_function_runtime_set_devices(dp_function_runtime *runtime, dp_device *const *devices,
+                                     size_t count);
+/* The i-th of them, NULL behind the last; with none set, the runtime's own is the only one. */
+dp_device *dp_function_runtime_device(const dp_function_runtime *runtime, size_t index);
+dp_function_runtime *dp_function_runtime_on(dp_function_runtime *runtime, size_t index);
+/* Drops what calls left in a container, on every device where they ran. */
+void dp_function_runtime_clear_container(dp_function_runtime *runtime, const char *container);
+
 /* A hook that may rewrite a function's body before it is compiled (the planner's optimizer). */
 typedef dp_status *(*dp_function_rewrite_fn)(void *arg, dp_graph *graph);
 void dp_function_runtime_set_rewrite(dp_function_runtime *runtime, dp_function_rewrite_fn rewrite,

@@ -62,6 +62,7 @@ static dp_status *compile_unit(registered_graph *whole, dp_partition *partition,
   partition->graph = NULL;
   unit->functions = dp_function_runtime_create(graph->library, unit->device);
   dp_function_runtime_set_rewrite(unit->functions, dp_planner_rewrite_body, whole->options);
+  dp_function_runtime_set_devices(unit->functions, session->devices, session->device_count);
   dp_executor_options options = {.device = unit->device,
                                  .kernels = session->kernels[at],
                                  .functions = unit->functions,
