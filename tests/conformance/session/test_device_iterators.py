@@ -91,3 +91,19 @@ def test_a_waiting_step_ends_with_its_deadline(devices):
         with session_on(devices) as session:
             session.run(iterator.initializer)
             assert session.run([first, second]) == [0, 1]
+
+
+def test_an_error_goes_to_the_device_whose_turn_it_is(ours):
+    """Not on theirs: a session of 2.21 with such an error never closes."""
+    with tf.Graph().as_default():
+        dataset = tf1.data.Dataset.range(6).map(
+            lambda x: tf.gather(tf.range(6), tf.where(tf.equal(x, 3), x + 9, x)))
+        iterator = multi_device_iterator_ops.MultiDeviceIterator(dataset, DEVICES, prefetch_buffer_size=0)
+        first, second = iterator.get_next()
+        with session_on(ours) as session:
+            session.run(iterator.initializer)
+            assert session.run([first, second]) == [0, 1]
+            assert session.run(first) == 2
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
+                session.run(second)
+            assert session.run([first, second]) == [4, 5]
