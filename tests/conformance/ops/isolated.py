@@ -3,6 +3,7 @@ that process with it, not the tests.
 
 A case that the process dies of is left out, and the op is run again with the others: what TensorFlow
 does not live to answer has nothing to compare with. `deaths` lists them, for the end of the tests.
+A case that hangs fails: the process is killed, for the next op a new one is made.
 """
 import faulthandler
 import importlib
@@ -15,6 +16,7 @@ import runner
 
 DEATHS_OF_AN_OP = 3  # more than that are no accidents
 LAST_WORDS = 2000    # characters of what a dead process said
+PATIENCE = 300       # seconds for one case: one of the two hangs
 
 
 class Died(Exception):
@@ -98,7 +100,7 @@ class Isolated:
         try:
             self.pipe.send((module, op, skip, self.program, self.target))
             while True:
-                kind, *rest = self.pipe.recv()
+                kind, *rest = self.receive(running)
                 if kind == "done":
                     return outcomes
                 assert kind != "failed", rest[0]
@@ -108,6 +110,12 @@ class Isolated:
                     outcomes.append(tuple(rest))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise self.bury(running) from None
+
+    def receive(self, running):
+        if not self.pipe.poll(PATIENCE):
+            self.process.kill()
+            raise AssertionError(f"no answer within {PATIENCE} s: {self.bury(running)}")
+        return self.pipe.recv()
 
     def bury(self, running):
         self.process.join()

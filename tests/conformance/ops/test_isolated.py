@@ -7,8 +7,8 @@ import runner
 
 DEADLY = """
 import os
+import time
 import numpy as np
-import runner
 from runner import Case, tf, tf1
 
 
@@ -16,9 +16,14 @@ def die():
     return {}, [tf1.py_func(os.abort, [], tf.float32)]
 
 
+def hang():
+    return {}, [tf1.py_func(lambda: time.sleep(60), [], tf.float32)]
+
+
 CASES = [Case("Neg", [np.float32(2)]), Case("Neg", build=die, name="deadly"),
          Case("Neg", [np.int32(3)]),
-         *[Case("Abs", build=die, name=f"deadly {i}") for i in range(5)]]
+         *[Case("Abs", build=die, name=f"deadly {i}") for i in range(5)],
+         Case("Sign", build=hang, name="endless"), Case("Sqrt", [np.float32(4)])]
 """
 
 
@@ -42,3 +47,13 @@ def test_an_op_that_dies_again_and_again_fails(process):
     with pytest.raises(isolated.Died, match="deadly 3, SIGABRT"):
         process.run("cases_deadly", "Abs")
     assert len(process.deaths) == isolated.DEATHS_OF_AN_OP + 1
+
+
+def test_a_case_that_hangs_fails_and_the_next_op_is_run(process, monkeypatch):
+    process.run("cases_deadly", "Sqrt")  # the process is there: patience is for the case alone
+    with monkeypatch.context() as patch:
+        patch.setattr(isolated, "PATIENCE", 3)
+        with pytest.raises(AssertionError, match="no answer within 3 s.*endless, SIGKILL"):
+            process.run("cases_deadly", "Sign")
+    ((_, problem, skipped),) = process.run("cases_deadly", "Sqrt")
+    assert problem is None and not skipped and not process.deaths
