@@ -21,9 +21,8 @@ typedef enum pooling {
 #include <immintrin.h>
 #define VECTOR_BYTES 64
 #define LARGER(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
-#define IF_LARGER(a, b, yes, no)                                                                   \
-  _mm512_mask_mov_ps((__m512)(no), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ),       \
-                     (__m512)(yes))
+#define GREATER(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ)
+#define IF_LARGER(a, b, yes, no) _mm512_mask_mov_ps((__m512)(no), GREATER(a, b), (__m512)(yes))
 #define EQUAL(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes) _mm512_mask_add_ps((__m512)(sum), mask, (__m512)(sum), (__m512)(yes))
@@ -31,12 +30,16 @@ typedef enum pooling {
 #define LOAD_PART(from, count) _mm512_maskz_loadu_ps((__mmask16)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_ps(to, (__mmask16)((1 << (count)) - 1), (__m512)(value))
-#elif defined(__AVX__)
+#elif defined(__AVX2__)
 #include <immintrin.h>
 #define VECTOR_BYTES 32
 #define LARGER(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
-#define IF_LARGER(a, b, yes, no)                                                                   \
-  _mm256_blendv_ps((__m256)(no), (__m256)(yes), _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_GT_OQ))
+#define GREATER(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_GT_OQ)
+#define IF_LARGER(a, b, yes, no) _mm256_blendv_ps((__m256)(no), (__m256)(yes), GREATER(a, b))
+#define FIRST(count)                                                                               \
+  _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define LOAD_PART(from, count) _mm256_maskload_ps(from, FIRST(count))
+#define STORE_PART(to, value, count) _mm256_maskstore_ps(to, FIRST(count), (__m256)(value))
 #define EQUAL(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes) ((__m256)(sum) + _mm256_and_ps(mask, (__m256)(yes)))
@@ -45,9 +48,16 @@ typedef enum pooling {
 #define VECTOR_BYTES 16
 typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
+#if defined(__SSE2__)
+#include <immintrin.h>
+#define LARGER(a, b) _mm_max_ps((__m128)(a), (__m128)(b))
+#define GREATER(a, b) ((mask_float)_mm_cmpgt_ps((__m128)(a), (__m128)(b)))
+#else
 #define LARGER(a, b) IF_LARGER(a, b, a, b)
+#define GREATER(a, b) ((a) > (b))
+#endif
 #define IF_LARGER(a, b, yes, no)                                                                   \
-  ((((a) > (b)) & (mask_float)(yes)) | (~((a) > (b)) & (mask_float)(no)))
+  ((GREATER(a, b) & ((mask_float)(yes) ^ (mask_float)(no))) ^ (mask_float)(no))
 #define EQUAL(a, b) ((a) == (b))
 #define NOT_LESS(a, b) (~((a) < (b)))
 #define ADD_IF(mask, sum, yes) ((sum) + (vector_float)((mask) & (mask_float)(yes)))
@@ -60,9 +70,8 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 
 #if defined(__AVX512F__)
 #define LARGER(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
-#define IF_LARGER(a, b, yes, no)                                                                   \
-  _mm512_mask_mov_pd((__m512d)(no), _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ),    \
-                     (__m512d)(yes))
+#define GREATER(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ)
+#define IF_LARGER(a, b, yes, no) _mm512_mask_mov_pd((__m512d)(no), GREATER(a, b), (__m512d)(yes))
 #define EQUAL(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes)                                                                     \
@@ -71,19 +80,27 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define LOAD_PART(from, count) _mm512_maskz_loadu_pd((__mmask8)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_pd(to, (__mmask8)((1 << (count)) - 1), (__m512d)(value))
-#elif defined(__AVX__)
+#elif defined(__AVX2__)
 #define LARGER(a, b) _mm256_max_pd((__m256d)(a), (__m256d)(b))
-#define IF_LARGER(a, b, yes, no)                                                                   \
-  _mm256_blendv_pd((__m256d)(no), (__m256d)(yes),                                                  \
-                   _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_GT_OQ))
+#define GREATER(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_GT_OQ)
+#define IF_LARGER(a, b, yes, no) _mm256_blendv_pd((__m256d)(no), (__m256d)(yes), GREATER(a, b))
+#define FIRST(count) _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3))
+#define LOAD_PART(from, count) _mm256_maskload_pd(from, FIRST(count))
+#define STORE_PART(to, value, count) _mm256_maskstore_pd(to, FIRST(count), (__m256d)(value))
 #define EQUAL(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes) ((__m256d)(sum) + _mm256_and_pd(mask, (__m256d)(yes)))
 #define ZERO_IF(mask, value) _mm256_andnot_pd(mask, (__m256d)(value))
 #else
+#if defined(__SSE2__)
+#define LARGER(a, b) _mm_max_pd((__m128d)(a), (__m128d)(b))
+#define GREATER(a, b) ((mask_double)_mm_cmpgt_pd((__m128d)(a), (__m128d)(b)))
+#else
 #define LARGER(a, b) IF_LARGER(a, b, a, b)
+#define GREATER(a, b) ((a) > (b))
+#endif
 #define IF_LARGER(a, b, yes, no)                                                                   \
-  ((((a) > (b)) & (mask_double)(yes)) | (~((a) > (b)) & (mask_double)(no)))
+  ((GREATER(a, b) & ((mask_double)(yes) ^ (mask_double)(no))) ^ (mask_double)(no))
 #define EQUAL(a, b) ((a) == (b))
 #define NOT_LESS(a, b) (~((a) < (b)))
 #define ADD_IF(mask, sum, yes) ((sum) + (vector_double)((mask) & (mask_double)(yes)))

@@ -105,10 +105,12 @@ static void DP_PASTE(scale, SUFFIX)(void *data, int64_t count, double factor) {
 #undef SUFFIX
 #undef LEAST
 #undef LARGER
+#undef GREATER
 #undef IF_LARGER
 #undef EQUAL
 #undef NOT_LESS
 #undef ADD_IF
 #undef ZERO_IF
+#undef FIRST
 #undef LOAD_PART
 #undef STORE_PART

@@ -1,7 +1,7 @@
 /* Poolings of flat images of one floating type, a row of pixels at a time. Included by
  * loops_pool.tmpl.h, with its definitions and with LARGER(a, b), IF_LARGER(a, b, yes, no), the
- * masks EQUAL(a, b) and NOT_LESS(a, b), ADD_IF(mask, sum, yes) and ZERO_IF(mask, value) over
- * vectors.
+ * masks GREATER(a, b), EQUAL(a, b) and NOT_LESS(a, b), ADD_IF(mask, sum, yes) and
+ * ZERO_IF(mask, value) over vectors.
  *
  * Channels are taken a vector at a time, so that a window's result stays in a register; what is
  * left of them is a vector that is loaded and stored in part. The sizes of the common windows are
