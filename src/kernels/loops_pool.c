@@ -21,6 +21,7 @@ typedef enum pooling {
 #include <immintrin.h>
 #define VECTOR_BYTES 64
 #define LARGER(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
+#define MASK __mmask16
 #define GREATER(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ)
 #define IF_LARGER(a, b, yes, no) _mm512_mask_mov_ps((__m512)(no), GREATER(a, b), (__m512)(yes))
 #define EQUAL(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ)
@@ -46,8 +47,6 @@ typedef enum pooling {
 #define ZERO_IF(mask, value) _mm256_andnot_ps(mask, (__m256)(value))
 #else
 #define VECTOR_BYTES 16
-typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
-typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #if defined(__SSE2__)
 #include <immintrin.h>
 #define LARGER(a, b) _mm_max_ps((__m128)(a), (__m128)(b))
@@ -63,6 +62,9 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define ADD_IF(mask, sum, yes) ((sum) + (vector_float)((mask) & (mask_float)(yes)))
 #define ZERO_IF(mask, value) (~(mask) & (mask_float)(value))
 #endif
+typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
+#include "kernels/loops_pool_bytes.tmpl.h"
 #define T float
 #define SUFFIX float
 #define LEAST (-INFINITY)
@@ -70,6 +72,7 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 
 #if defined(__AVX512F__)
 #define LARGER(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
+#define MASK __mmask8
 #define GREATER(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ)
 #define IF_LARGER(a, b, yes, no) _mm512_mask_mov_pd((__m512d)(no), GREATER(a, b), (__m512d)(yes))
 #define EQUAL(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_EQ_OQ)
@@ -152,7 +155,8 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
   ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name,                             \
                .row_largest = row_largest_##name, .row_average = row_average_##name,               \
                .row_picks = row_picks_##name, .row_shares = row_shares_##name,                     \
-               .row_gather = row_gather_##name, .row_spread = row_spread_##name
+               .row_gather = row_gather_##name, .row_spread = row_spread_##name,                   \
+               .row_places = row_places_##name, .row_return = row_return_##name
 
 const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
     .fns =

@@ -344,6 +344,9 @@ static void DP_PASTE(row_gather, SUFFIX)(const dp_pooling_row *row, const void *
   else
     DP_PASTE(gather_row, SUFFIX)(false, &own, shares, count, to);
 }
+
+#include "kernels/loops_pool_places.tmpl.h"
+
 #undef VECTOR
 #undef MEMORY
 #undef LANES

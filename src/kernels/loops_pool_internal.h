@@ -9,12 +9,20 @@
 #include "tensor/dtype.h"
 
 /* A row of windows over a flat image. What of the windows lies inside the image has `rows` rows,
- * `row_step` elements apart; the other fields are of the dimension along the row, as in dp_window.
- */
+ * `row_step` elements apart, below `above` rows that lie outside; the other fields are of the
+ * dimension along the row, as in dp_window. */
 typedef struct dp_pooling_row {
-  int64_t channels, rows, row_step;
+  int64_t channels, rows, above, row_step;
   int64_t in, out, size, stride, before;
 } dp_pooling_row;
+
+/* A row of windows over a row of pixels: the gradients of their largest elements, where in the
+ * window those were, and which place the window's first pixel of this row is. */
+typedef struct dp_pooling_source {
+  const void *gradient;
+  const uint8_t *places;
+  int64_t place;
+} dp_pooling_source;
 
 typedef struct dp_pooling_fns {
   /* The least value of the type, everywhere. */
@@ -49,6 +57,12 @@ typedef struct dp_pooling_fns {
    * `fresh` of them hold nothing yet. */
   void (*row_spread)(const dp_pooling_row *row, const void *from, const void *gradient,
                      void *const *to, int64_t fresh);
+  /* As row_largest, and the places in the window (row by row, from 0) of the first largest
+   * elements, one byte each; a row of pixels as the sum of what `count` rows of windows, in order,
+   * give back to such places. */
+  void (*row_places)(const dp_pooling_row *row, const void *from, void *to, uint8_t *places);
+  void (*row_return)(const dp_pooling_row *row, const dp_pooling_source *sources, int64_t count,
+                     void *to);
 } dp_pooling_fns;
 
 typedef struct dp_pooling_loops {

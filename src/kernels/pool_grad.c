@@ -1,6 +1,7 @@
 /* Gradients of poolings, and MaxPoolWithArgmax. The gradient of a maximum goes to the first place
- * in the window that holds it, found again from the input; of a three-dimensional one, to all
- * places that hold it. Images, and blocks of channels within them, are what threads share. */
+ * in the window that holds it, found again from the input (pool_places.c has the one that is told
+ * the place); of a three-dimensional one, to all places that hold it. Images, and blocks of
+ * channels within them, are what threads share. */
 #include "kernels/families_internal.h"
 
 #include <string.h>
@@ -319,7 +320,7 @@ static dp_status *run_to_output(dp_op_context *context, gradient_work *work, dp_
   return NULL;
 }
 
-static dp_status *check_shape(const char *what, const dp_shape *wanted, const dp_shape *shape) {
+dp_status *dp_pooling_check_shape(const char *what, const dp_shape *wanted, const dp_shape *shape) {
   if (dp_shape_equal(wanted, shape))
     return NULL;
   return DP_INVALID("Expected %s shape to be %s, but got %s", what, dp_shape_text(wanted),
@@ -343,9 +344,10 @@ static dp_status *run_three(dp_op_context *context, const dp_pooling_state *stat
   dp_pooling_plan plan;
   gradient_work work = {.state = state, .plan = &plan, .run = run, .zeroes = !is_second};
   DP_RETURN_IF_ERROR(plan_gradient(context, state, 3, &plan));
-  DP_RETURN_IF_ERROR(check_shape("orig_output", &plan.out, &dp_op_input(context, 1)->shape));
   DP_RETURN_IF_ERROR(
-      check_shape("grad", is_second ? &plan.in : &plan.out, &dp_op_input(context, 2)->shape));
+      dp_pooling_check_shape("orig_output", &plan.out, &dp_op_input(context, 1)->shape));
+  DP_RETURN_IF_ERROR(dp_pooling_check_shape("grad", is_second ? &plan.in : &plan.out,
+                                            &dp_op_input(context, 2)->shape));
   dp_tensor *output;
   dp_status *status;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, is_second ? &plan.out : &plan.in, &output));
@@ -385,7 +387,7 @@ static dp_status *average_gradient_compute(dp_op_context *context, void *memory)
   DP_RETURN_IF_ERROR(dp_pooling_plan_make(context, state, &in, context->input_count, &plan));
   if (plan.depth_window > 1)
     return dp_status_create(DP_UNIMPLEMENTED, "Non-spatial pooling is not yet supported.");
-  DP_RETURN_IF_ERROR(check_shape("grad", &plan.out, &gradient->shape));
+  DP_RETURN_IF_ERROR(dp_pooling_check_shape("grad", &plan.out, &gradient->shape));
   gradient_work work = {.state = state, .plan = &plan, .run = spread_pixel, .zeroes = true};
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.in, &output));
@@ -430,8 +432,8 @@ static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
   dp_pooling_plan plan;
   DP_RETURN_IF_ERROR(plan_gradient(context, state, context->input_count, &plan));
   const dp_tensor *gradient = dp_op_input(context, 1), *places = dp_op_input(context, 2);
-  DP_RETURN_IF_ERROR(check_shape("grad", &plan.out, &gradient->shape));
-  DP_RETURN_IF_ERROR(check_shape("argmax", &plan.out, &places->shape));
+  DP_RETURN_IF_ERROR(dp_pooling_check_shape("grad", &plan.out, &gradient->shape));
+  DP_RETURN_IF_ERROR(dp_pooling_check_shape("argmax", &plan.out, &places->shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.in, &output));
   gradient_work work = {.state = state, .plan = &plan};

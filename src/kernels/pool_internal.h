@@ -26,6 +26,9 @@ DP_MUST_USE dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *sta
 DP_MUST_USE dp_status *dp_pooling_plan_make(dp_op_context *context, const dp_pooling_state *state,
                                             const dp_shape *in, int32_t slot,
                                             dp_pooling_plan *plan_out);
+/* INVALID_ARGUMENT that names `what` unless the shapes are the same. */
+DP_MUST_USE dp_status *dp_pooling_check_shape(const char *what, const dp_shape *wanted,
+                                              const dp_shape *shape);
 static inline int64_t dp_pooling_pixels_in(const dp_pooling_plan *plan) {
   return plan->dims[0].in * plan->dims[1].in * plan->dims[2].in;
 }
@@ -51,6 +54,7 @@ static inline dp_pooling_row dp_pooling_row_of(const dp_pooling_plan *plan, int6
   int64_t first = dp_window_first(height, y);
   return (dp_pooling_row){.channels = plan->channels,
                           .rows = dp_window_last(height, y) - first,
+                          .above = first - (y * height->stride - height->before),
                           .row_step = width->in * plan->channels,
                           .in = width->in,
                           .out = width->out,

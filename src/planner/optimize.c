@@ -195,7 +195,10 @@ dp_status *dp_planner_optimize(dp_graph *graph, const Tensorflow__GraphOptions *
 }
 
 dp_status *dp_planner_fuse(dp_graph *graph, const Tensorflow__GraphOptions *options) {
-  return optimize(graph, options, local_passes, sizeof(local_passes) / sizeof(*local_passes));
+  DP_RETURN_IF_ERROR(
+      optimize(graph, options, local_passes, sizeof(local_passes) / sizeof(*local_passes)));
+  dp_planner_pair_pools(graph);
+  return NULL;
 }
 
 dp_status *dp_planner_rewrite_body(void *arg, dp_graph *graph) {

@@ -29,6 +29,9 @@ DP_MUST_USE dp_status *dp_optimize_group(dp_optimizer *o);        /* optimize_gr
 DP_MUST_USE dp_status *dp_optimize_fuse(dp_optimizer *o);         /* optimize_fuse.c */
 DP_MUST_USE dp_status *dp_optimize_elementwise(dp_optimizer *o);  /* optimize_elementwise.c */
 
+/* Always run by dp_planner_fuse (pair_pools.c). */
+void dp_planner_pair_pools(dp_graph *graph);
+
 /* ---- What nodes are ---- */
 static inline bool optimizer_is_end(const dp_optimizer *o, const dp_node *node) {
   return node->id < o->id_count && o->is_end[node->id];

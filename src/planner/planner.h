@@ -89,7 +89,7 @@ DP_MUST_USE dp_status *dp_planner_lower(dp_graph *graph);
 DP_MUST_USE dp_status *dp_planner_optimize(dp_graph *graph,
                                            const Tensorflow__GraphOptions *options);
 /* Joins nodes into ops that have a kernel here: for the worker that will run the graph, whoever
- * planned it. */
+ * planned it. Whatever the options are, max-poolings tell their gradients where the maxima are. */
 DP_MUST_USE dp_status *dp_planner_fuse(dp_graph *graph, const Tensorflow__GraphOptions *options);
 /* All of it for the body of a function that is called: lower, optimize, fuse. `arg` is a
  * Tensorflow__GraphOptions or NULL; a dp_function_rewrite_fn. May be called from within a kernel.

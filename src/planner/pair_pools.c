@@ -1,0 +1,149 @@
+/* Pairing MaxPool with its gradient: a MaxPoolGrad that reads what a MaxPool has read and what it
+ * has made becomes _MaxPoolGradFromPlaces, and the MaxPool becomes _MaxPoolWithPlaces, whose second
+ * output tells it where the largest elements are. The gradient would have to find them again from
+ * the whole input. The values stay the same to the bit, and so do names and edges: this is a choice
+ * of kernels, which no configuration turns off, as TensorFlow's own choice of kernels with a
+ * workspace is. One thread a graph. */
+#include <string.h>
+
+#include "planner/optimize_internal.h"
+#include "runtime/kernel.h"
+
+enum { RANK = 4, MOST_PLACES = 256 };
+
+/* What both must have alike. */
+typedef struct pool_window {
+  int64_t sizes[RANK], strides[RANK];
+  dp_view padding;
+  const dp_attr *explicit_paddings; /* NULL: none */
+} pool_window;
+
+static bool is_either(const dp_node *node, const char *op, const char *op_with_inputs) {
+  return dp_node_is(node, op) || dp_node_is(node, op_with_inputs);
+}
+
+/* A list of the node's or, when it has no such attribute, the constant at `slot`. */
+static bool read_four(const dp_graph *graph, const dp_node *node, const char *name, int32_t slot,
+                      int64_t *values_out) {
+  const dp_attr *list = dp_node_attr(node, name);
+  if (list && (list->kind != DP_ATTR_LIST_INT || list->count != RANK))
+    return false;
+  const dp_tensor *constant = list ? NULL : input_constant(graph, node->inputs[slot]);
+  if (!list && (!constant || constant->dtype != DP_INT32 || dp_tensor_elements(constant) != RANK))
+    return false;
+  for (int i = 0; i < RANK; i++)
+    values_out[i] = list ? list->integers[i] : ((const int32_t *)constant->data)[i];
+  return true;
+}
+
+/* False for windows that have no kernel with places, or none at all. */
+static bool read_window(const dp_graph *graph, const dp_node *node, int32_t slot,
+                        pool_window *window_out) {
+  pool_window w = {.explicit_paddings = dp_node_attr(node, "explicit_paddings")};
+  const dp_attr *format = dp_node_attr(node, "data_format");
+  const dp_attr *padding = dp_node_attr(node, "padding");
+  if (!format || !dp_view_equals(format->string, "NHWC") || !padding ||
+      !read_four(graph, node, "ksize", slot, w.sizes) ||
+      !read_four(graph, node, "strides", slot + 1, w.strides))
+    return false;
+  w.padding = padding->string;
+  for (int i = 0; i < RANK; i++) {
+    bool is_spatial = i == 1 || i == 2;
+    if (w.sizes[i] < 1 || w.strides[i] < 1 || w.sizes[i] > (is_spatial ? MOST_PLACES : 1) ||
+        (!is_spatial && w.strides[i] > 1))
+      return false;
+  }
+  *window_out = w;
+  return w.sizes[1] * w.sizes[2] <= MOST_PLACES;
+}
+
+static bool same_paddings(const dp_attr *a, const dp_attr *b) {
+  int32_t count = a ? a->count : 0;
+  return count == (b ? b->count : 0) &&
+         (count == 0 || memcmp(a->integers, b->integers, sizeof(int64_t) * (size_t)count) == 0);
+}
+
+static bool same_window(const pool_window *a, const pool_window *b) {
+  return memcmp(a->sizes, b->sizes, sizeof(a->sizes)) == 0 &&
+         memcmp(a->strides, b->strides, sizeof(a->strides)) == 0 &&
+         dp_view_equal(a->padding, b->padding) &&
+         same_paddings(a->explicit_paddings, b->explicit_paddings);
+}
+
+/* Whether both read the same value: what a reference stands for may have changed in between. */
+static bool same_value(const dp_graph *graph, dp_input a, dp_input b) {
+  return a.node == b.node && a.output == b.output &&
+         !dp_dtype_is_ref(graph->nodes[a.node]->output_types[a.output]);
+}
+
+static bool has_places(const dp_node *pool) {
+  return dp_node_is(pool, "_MaxPoolWithPlaces");
+}
+
+/* The MaxPool that can tell the gradient the places, or NULL. */
+static dp_node *find_pool(const dp_graph *graph, const dp_node *gradient, pool_window *window_out) {
+  if (!is_either(gradient, "MaxPoolGrad", "MaxPoolGradV2") || gradient->inputs[1].output != 0)
+    return NULL;
+  int32_t type = gradient->output_types[0];
+  dp_node *pool = graph->nodes[gradient->inputs[1].node];
+  pool_window window;
+  if ((type != DP_FLOAT && type != DP_DOUBLE && type != DP_HALF && type != DP_BFLOAT16) ||
+      (!is_either(pool, "MaxPool", "MaxPoolV2") && !has_places(pool)) ||
+      !same_value(graph, pool->inputs[0], gradient->inputs[0]) ||
+      !node_same_device(pool, gradient) || !read_window(graph, pool, 1, window_out) ||
+      !read_window(graph, gradient, 3, &window) || !same_window(&window, window_out))
+    return NULL;
+  return pool;
+}
+
+/* Makes the node one of `op`, which has the window in attributes. */
+static void set_op(dp_graph *graph, dp_node *node, const char *op, const pool_window *window) {
+  dp_attr sizes = {
+      .name = "ksize", .kind = DP_ATTR_LIST_INT, .count = RANK, .integers = window->sizes};
+  dp_attr strides = {
+      .name = "strides", .kind = DP_ATTR_LIST_INT, .count = RANK, .integers = window->strides};
+  dp_attr paddings = {.name = "explicit_paddings", .kind = DP_ATTR_LIST_INT};
+  node->op = dp_op_find(op);
+  dp_node_set_attr(graph, node, &sizes);
+  dp_node_set_attr(graph, node, &strides);
+  if (!window->explicit_paddings)
+    dp_node_set_attr(graph, node, &paddings);
+}
+
+static void add_places(dp_graph *graph, dp_node *pool, const pool_window *window) {
+  int32_t *types = DP_ARENA_ARRAY(graph->arena, int32_t, 2);
+  types[0] = pool->output_types[0];
+  types[1] = DP_UINT8;
+  pool->output_types = types;
+  pool->output_count = 2;
+  pool->input_count = 1;
+  set_op(graph, pool, "_MaxPoolWithPlaces", window);
+}
+
+static void read_places(dp_graph *graph, dp_node *gradient, const dp_node *pool,
+                        const pool_window *window) {
+  dp_input *inputs = DP_ARENA_ARRAY(graph->arena, dp_input, 4);
+  int32_t *types = DP_ARENA_ARRAY(graph->arena, int32_t, 4);
+  memcpy(inputs, gradient->inputs, sizeof(*inputs) * 3);
+  memcpy(types, gradient->input_types, sizeof(*types) * 3);
+  inputs[3] = (dp_input){pool->id, 1};
+  types[3] = DP_UINT8;
+  gradient->inputs = inputs;
+  gradient->input_types = types;
+  gradient->input_count = 4;
+  set_op(graph, gradient, "_MaxPoolGradFromPlaces", window);
+}
+
+void dp_planner_pair_pools(dp_graph *graph) {
+  if (!dp_kernel_exists("_MaxPoolWithPlaces") || !dp_kernel_exists("_MaxPoolGradFromPlaces"))
+    return;
+  for (int32_t id = 0; id < graph->node_count; id++) {
+    pool_window window;
+    dp_node *node = graph->nodes[id], *pool = node ? find_pool(graph, node, &window) : NULL;
+    if (!pool)
+      continue;
+    if (!has_places(pool))
+      add_places(graph, pool, &window);
+    read_places(graph, node, pool, &window);
+  }
+}
