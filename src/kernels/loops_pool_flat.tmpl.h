@@ -50,7 +50,7 @@ INLINE VECTOR DP_PASTE(pool_vector, SUFFIX)(const pooling kind, const int64_t ro
                                             const T *other, T factor) {
   VECTOR best = {0}, result = {0};
   if (kind == LARGEST)
-    best = LEAST - (VECTOR){0};
+    best = (T)row->lowest - (VECTOR){0};
   if (kind == PICK) {
     best = LOAD(from, rest);
     result = LOAD(other, rest);

@@ -10,8 +10,9 @@
 
 /* A row of windows over a flat image. What of the windows lies inside the image has `rows` rows,
  * `row_step` elements apart, below `above` rows that lie outside; the other fields are of the
- * dimension along the row, as in dp_window. */
+ * dimension along the row, as in dp_window. Largest elements are `lowest` at least. */
 typedef struct dp_pooling_row {
+  double lowest;
   int64_t channels, rows, above, row_step;
   int64_t in, out, size, stride, before;
 } dp_pooling_row;

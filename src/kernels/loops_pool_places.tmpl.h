@@ -81,7 +81,7 @@ INLINE void DP_PASTE(place_vector, SUFFIX)(const int64_t rows, const int64_t col
     where = CHOOSE_LARGER(GREATER(value, best), PLACE(place + y * row->size + x), where);
     best = (VECTOR)LARGER(value, best);
   }
-  STORE(to, best, rest);
+  STORE(to, (VECTOR)LARGER(best, (T)row->lowest - (VECTOR){0}), rest);
   STORE_PLACES(places, CHOOSE(NOT_LESS(first, best), PLACE(place), where), rest);
 }
 

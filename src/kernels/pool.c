@@ -3,6 +3,8 @@
  * all channels together. 16-bit floats are widened to float. */
 #include "kernels/families_internal.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 #include "kernels/matmul_internal.h"
 #include "kernels/pool_internal.h"
@@ -92,6 +94,14 @@ static dp_status *plan_pixels(const dp_window_attrs *attrs, dp_pooling_plan *pla
   return NULL;
 }
 
+/* TensorFlow starts from the lowest number, infinities aside. */
+static double lowest_number(dp_dtype dtype) {
+  return dtype == DP_HALF       ? -65504
+         : dtype == DP_BFLOAT16 ? -0x1.fep127
+         : dtype == DP_FLOAT    ? -FLT_MAX
+                                : -DBL_MAX;
+}
+
 dp_status *dp_pooling_plan_make(dp_op_context *context, const dp_pooling_state *state,
                                 const dp_shape *in, int32_t slot, dp_pooling_plan *plan_out) {
   dp_window_attrs attrs = state->attrs;
@@ -105,8 +115,11 @@ dp_status *dp_pooling_plan_make(dp_op_context *context, const dp_pooling_state *
         read_four(dp_op_input(context, slot + 1), "strides", &attrs, &attrs.strides));
     DP_RETURN_IF_ERROR(check_values(state, &attrs.sizes, &attrs.strides));
   }
-  dp_pooling_plan plan = {
-      .batch = in->dims[0], .channels = in->dims[rank - 1], .depth_window = 1, .in = *in};
+  dp_pooling_plan plan = {.batch = in->dims[0],
+                          .channels = in->dims[rank - 1],
+                          .depth_window = 1,
+                          .in = *in,
+                          .lowest = rank == 4 ? lowest_number(state->dtype) : -INFINITY};
   DP_RETURN_IF_ERROR(plan_pixels(&attrs, &plan));
   if (attrs.sizes.depth > 1 || attrs.strides.depth > 1)
     DP_RETURN_IF_ERROR(plan_channels(&attrs, &plan));

@@ -18,6 +18,7 @@ typedef struct dp_pooling_plan {
   int64_t batch, channels, depth_window;
   dp_window dims[DP_WINDOW_DIMS];
   dp_shape in, out;
+  double lowest; /* what windows without anything larger give, minus infinity being smaller */
 } dp_pooling_plan;
 
 DP_MUST_USE dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *state);
@@ -52,7 +53,8 @@ static inline int64_t dp_pooling_box_size(const dp_pooling_box *box) {
 static inline dp_pooling_row dp_pooling_row_of(const dp_pooling_plan *plan, int64_t y) {
   const dp_window *height = &plan->dims[1], *width = &plan->dims[2];
   int64_t first = dp_window_first(height, y);
-  return (dp_pooling_row){.channels = plan->channels,
+  return (dp_pooling_row){.lowest = plan->lowest,
+                          .channels = plan->channels,
                           .rows = dp_window_last(height, y) - first,
                           .above = first - (y * height->stride - height->before),
                           .row_step = width->in * plan->channels,

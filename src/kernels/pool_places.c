@@ -69,25 +69,27 @@ done:
 static void place_rows(void *arg, int64_t begin, int64_t end) {
   const places_work *work = arg;
   const dp_window *d = work->plan->dims;
-  size_t pixel = pixel_size(work);
+  const dp_pooling_fns *fns = work->state->fns;
+  size_t pixel = pixel_size(work), bytes = (size_t)(d[2].out * work->plan->channels);
   for (int64_t i = begin; i < end; ++i) {
     int64_t y = i % d[1].out, image = i / d[1].out;
     dp_pooling_row row = dp_pooling_row_of(work->plan, y);
     int64_t first = (image * d[1].in + dp_window_first(&d[1], y)) * d[2].in;
-    work->state->fns->row_places(&row, work->from + (size_t)first * pixel,
-                                 work->to + (size_t)(i * d[2].out) * pixel,
-                                 work->places + i * d[2].out * work->plan->channels);
+    const char *from = work->from + (size_t)first * pixel;
+    char *to = work->to + (size_t)(i * d[2].out) * pixel;
+    uint8_t *places = work->places + (size_t)i * bytes;
+    if (work->plan->in.elements > 0) {
+      fns->row_places(&row, from, to, places);
+    } else { /* windows over padding alone */
+      fns->row_largest(&row, from, to);
+      memset(places, 0, bytes);
+    }
   }
 }
 
 static void run_forward(dp_op_context *context, const places_work *work) {
   const dp_pooling_plan *plan = work->plan;
   const dp_window *d = plan->dims;
-  if (plan->in.elements == 0) { /* windows over nothing but padding */
-    work->state->fns->fill_least(work->to, plan->out.elements);
-    memset(work->places, 0, (size_t)plan->out.elements);
-    return;
-  }
   int64_t taps = d[1].size * d[2].size, row = d[2].out * (int64_t)pixel_size(work);
   dp_op_for(context, plan->batch * d[1].out, row * taps / 16 + 20 * taps, place_rows, (void *)work);
 }

@@ -1,4 +1,5 @@
-"""Fractional pooling and grey dilation, with their gradients."""
+"""Fractional pooling and grey dilation, with their gradients; max-pooling and its gradient in one graph, which a
+server runs as a pair."""
 import itertools
 
 import numpy as np
@@ -23,6 +24,50 @@ def image(*shape, dtype=np.float32):
         return rng.normal(size=shape).astype(dtype)
     return rng.integers(0 if np.dtype(dtype).kind == "u" else -9, 10, shape).astype(dtype)
 
+
+# ---- Max-pooling with its gradient ----
+def paired(value, note="", suffix="", **attrs):
+    def build():
+        feed = tf1.placeholder_with_default(tf.constant(value), None)
+        out = getattr(R, "MaxPool" + suffix)(input=feed, **attrs)
+        back = tf.cast(tf.reshape(tf.range(tf.size(out)) % 7 - 3, tf.shape(out)), out.dtype)
+        return {}, [out, getattr(R, "MaxPoolGrad" + suffix)(orig_input=feed, orig_output=out, grad=back, **attrs)]
+    CASES.append(Case("MaxPoolGrad" + suffix, build=build,
+                      name=f"{len(CASES)}:{note}MaxPoolGrad{suffix}{value.shape}{value.dtype} {attrs}"))
+
+
+def holed(*shape, dtype=np.float32):
+    """Few different values, and what is not a number or infinite among them."""
+    value = rng.integers(-3, 4, shape).astype(dtype)
+    value[value == 3] = np.nan
+    value[value == -3] = -np.inf
+    value[value == 2] = np.inf
+    return value
+
+
+for size, stride, padding in itertools.product((1, 2, 3, 4), (1, 2, 3), ("SAME", "VALID")):
+    attrs = dict(ksize=[1, size, size, 1], strides=[1, stride, stride, 1], padding=padding)
+    for shape in ((2, 8, 8, 16), (1, 7, 9, 19), (1, 9, 4, 3)):
+        paired(image(*shape), **attrs)
+        paired(np.round(image(*shape)), note="ties", **attrs)
+    paired(holed(2, 8, 7, 17), note="holes", **attrs)
+    paired(image(1, 6, 7, 5), suffix="V2", **attrs)
+for dtype in REALS[:4] + [np.int32, np.uint8]:
+    for size in (2, 3):
+        window = dict(ksize=[1, size, size, 1], strides=[1, 2, 2, 1], padding="SAME")
+        paired(image(2, 7, 8, 21, dtype=dtype), **window)
+        if dtype in REALS[:4]:
+            paired(holed(3, 7, 8, 21, dtype=dtype), note="holes", **window)
+for shape, size, paddings in (((2, 7, 8, 19), (3, 3), (1, 2, 2, 1)), ((1, 5, 6, 9), (4, 3), (3, 3, 0, 2)),
+                              ((1, 6, 6, 16), (2, 2), (1, 1, 1, 0)), ((1, 6, 6, 2), (2, 2), (2, 0, 0, 0))):
+    paired(image(*shape), ksize=[1, *size, 1], strides=[1, 2, 2, 1], padding="EXPLICIT",
+           explicit_paddings=[0, 0, *paddings, 0, 0])
+for shape in ((0, 4, 4, 2), (2, 4, 4, 0), (2, 3, 3, 4), (1, 1, 1, 40)):
+    paired(image(*shape), ksize=[1, 5, 4, 1], strides=[1, 2, 3, 1], padding="SAME")
+paired(image(1, 20, 19, 3), note="most places", ksize=[1, 16, 16, 1], strides=[1, 2, 1, 1], padding="VALID")
+paired(image(1, 20, 19, 3), note="too many", ksize=[1, 17, 16, 1], strides=[1, 2, 1, 1], padding="VALID")
+paired(image(4, 4, 3), note="rank", ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+paired(image(1, 4, 4, 6), note="channels", ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding="VALID")
 
 # ---- Fractional pooling ----
 def are_borders(results):
