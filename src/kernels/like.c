@@ -2,7 +2,7 @@
 #include "kernels/families_internal.h"
 
 #include <string.h>
-#include "kernels/support_internal.h"
+#include "kernels/move_internal.h"
 #include "kernels/variant_math_internal.h"
 
 /* The bytes of the number 1. */
@@ -25,14 +25,8 @@ static dp_status *ones_compute(dp_op_context *context, void *memory) {
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
   uint8_t one[16];
-  size_t size = dp_dtype_size(output->dtype), total = (size_t)shape.elements * size;
   one_of(output->dtype, one);
-  char *data = output->data;
-  if (total)
-    memcpy(data, one, size);
-  /* Doubles what is there. */
-  for (size_t done = size; done < total; done *= 2)
-    memcpy(data + done, data, done < total - done ? done : total - done);
+  dp_move_fill(context, output->dtype, output->data, one, shape.elements);
   return NULL;
 }
 
@@ -40,7 +34,7 @@ static dp_status *zeros_compute(dp_op_context *context, void *memory) {
   dp_shape shape = dp_op_input(context, 0)->shape;
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));
-  memset(output->data, 0, dp_tensor_bytes(output));
+  dp_move_fill(context, output->dtype, output->data, NULL, shape.elements);
   return NULL;
 }
 
