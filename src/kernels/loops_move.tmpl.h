@@ -22,6 +22,20 @@ static void NAME(strided_narrow)(UNIT *to, const UNIT *from, const dp_move_span 
   }
 }
 
+/* Four at a time, which become one store: each is a line of the cache. */
+static void NAME(collect)(UNIT *to, const UNIT *from, int64_t count, int64_t stride) {
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4, from += 4 * stride) {
+    UNIT a = from[0], b = from[stride], c = from[2 * stride], d = from[3 * stride];
+    to[i] = a;
+    to[i + 1] = b;
+    to[i + 2] = c;
+    to[i + 3] = d;
+  }
+  for (; i < count; ++i, from += stride)
+    to[i] = *from;
+}
+
 static void NAME(strided)(void *to_memory, const void *from_memory, const dp_move_span *span) {
   UNIT *to = to_memory;
   const UNIT *from = from_memory;
@@ -45,6 +59,8 @@ static void NAME(strided)(void *to_memory, const void *from_memory, const dp_mov
       DP_INDEPENDENT
       for (int64_t j = 0; j < inner; ++j)
         to[j] = from[2 * j];
+    } else if (to_inner == 1) {
+      NAME(collect)(to, from, inner, from_inner);
     } else {
       DP_INDEPENDENT
       for (int64_t j = 0; j < inner; ++j)
