@@ -150,6 +150,14 @@ for op in ("CheckNumerics", "CheckNumericsV2"):
     for dtype in F:
         for x in ([1, 2], [1, np.nan], [np.inf, 1], [-np.inf, 1], [np.inf, np.nan], []):
             add(op, [np.array(x, dtype)], {"message": "here"}, name=f"{op}({np.dtype(dtype).name} {x})")
+        # Longer than the blocks that are looked at together, with all that is nearly infinite.
+        limits = tf.dtypes.as_dtype(dtype)
+        edges = np.array([limits.max, limits.min, 0, -0.0, 1e-7, -1e-7], dtype)
+        for place, bad in ((None, 0), (3, np.nan), (63, -np.inf), (150, np.inf), (199, np.nan)):
+            x = np.resize(edges, 200)
+            if place is not None:
+                x[place] = bad
+            add(op, [x], {"message": "here"}, name=f"{op}({np.dtype(dtype).name} {bad} at {place})")
 for dtype in (np.int32, np.int64):
     for x in ([2, 0, 1], [], [0], [0, 0], [1, 2], [-1, 0]):
         add("InvertPermutation", [np.array(x, dtype)], name=f"InvertPermutation({x} {np.dtype(dtype).name})")
