@@ -31,13 +31,16 @@ static dp_status *read_file(dp_op_context *context, void *state) {
                       dp_shape_text(&name->shape));
   char *path;
   DP_RETURN_IF_ERROR(dp_io_path(name, 0, &path));
+  char small[DP_FILE_SMALL_BYTES];
+  size_t length = 0;
   dp_file *file = NULL;
-  dp_status *status = dp_file_open(path, DP_FILE_READ, &file);
+  dp_status *status = dp_file_read_small(path, small, &length, &file);
   dp_tensor *output;
   if (!status)
     status = dp_op_allocate(context, 0, &name->shape, &output);
   if (!status)
-    status = read_into(file, dp_tensor_strings(output));
+    status = file ? read_into(file, dp_tensor_strings(output))
+                  : dp_tstring_assign(dp_tensor_strings(output), small, length);
   dp_file_discard(file);
   dp_free(path);
   return status;

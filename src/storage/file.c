@@ -256,6 +256,16 @@ dp_status *dp_file_size(dp_file *file, uint64_t *size_out) {
 }
 
 /* ---- Whole files ---- */
+dp_status *dp_file_read_small(const char *path, void *to, size_t *length_out, dp_file **file_out) {
+  const dp_file_system_ops *ops;
+  DP_RETURN_IF_ERROR(dp_file_system_of(path, &ops));
+  DP_RETURN_IF_ERROR(dp_fault("storage.open"));
+  if (!ops->read_small)
+    return ops->open(path, DP_FILE_READ, file_out);
+  DP_RETURN_IF_ERROR(dp_fault("storage.read"));
+  return ops->read_small(path, to, length_out, file_out);
+}
+
 dp_status *dp_file_read_whole(const char *path, uint64_t limit, char **data_out,
                               size_t *length_out) {
   dp_file *file;

@@ -46,6 +46,8 @@ struct dp_file_system_ops {
   dp_status *(*remove)(const char *path);
   dp_status *(*remove_folder)(const char *path);
   dp_status *(*rename)(const char *from, const char *to); /* replaces `to` */
+  /* See dp_file_read_small. NULL: every file is opened. */
+  dp_status *(*read_small)(const char *path, void *to, size_t *length_out, dp_file **file_out);
   /* Makes the new name in the folder of `path` last. May be NULL. */
   void (*sync_folder)(const char *path);
 };
@@ -135,6 +137,11 @@ DP_MUST_USE dp_status *dp_path_match(const char *pattern, dp_name_list *paths);
 char *dp_path_folder(const char *path);
 
 /* ---- Whole files ---- */
+/* With the fewest calls: a file that is small and at hand goes to `to`, which has room for
+ * DP_FILE_SMALL_BYTES, and *file_out is NULL. Any other file is opened for reading. */
+#define DP_FILE_SMALL_BYTES ((size_t)4096)
+DP_MUST_USE dp_status *dp_file_read_small(const char *path, void *to, size_t *length_out,
+                                          dp_file **file_out);
 /* Into malloc'd memory with a NUL behind. RESOURCE_EXHAUSTED beyond `limit`. */
 DP_MUST_USE dp_status *dp_file_read_whole(const char *path, uint64_t limit, char **data_out,
                                           size_t *length_out);

@@ -245,6 +245,9 @@ open(path("empty"), "wb").close()
 for name in ("a1.txt", "empty", "absent", "folder", "absent/x"):
     CASES.append(Case("ReadFile", [path(name)], name=f"ReadFile {name}"))
 CASES.append(Case("ReadFile", [np.array([path("a1.txt")], object)], name="ReadFile vector"))
+for size in (1, 22, 23, 1000, 4095, 4096, 4097):  # around what is read in one go
+    open(path(f"size{size}"), "wb").write(bytes(i * 7 % 251 for i in range(size)))
+    CASES.append(Case("ReadFile", [path(f"size{size}")], name=f"ReadFile of {size} bytes"))
 for index, patterns in enumerate([path("*.txt"), path("a?.txt"), path("[ab]1.txt"), path("*/*.txt"),
                                   path("a1.txt"), path("zzz*"), path("zzz"), path("*"),
                                   np.array([path("b*"), path("a*")], object), b"",
