@@ -52,6 +52,14 @@ static range inside(const filter_gradient *work, int axis, int64_t tap) {
   return (range){begin, end < begin ? begin : end};
 }
 
+/* Of output row `run`: where tap 0 starts to read. */
+static int64_t run_offset(const filter_gradient *work, int64_t run) {
+  const dp_window *d = work->conv->dims;
+  int64_t row = run % d[1].out, slice = run / d[1].out % d[0].out;
+  return run / d[1].out / d[0].out * work->strides[0] + slice * d[0].stride * work->strides[1] +
+         row * d[1].stride * work->strides[2];
+}
+
 /* The runs of a set of rows among [first, first + work->chunk). */
 static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t first,
                               int64_t *offsets, int64_t *b_offsets) {
@@ -64,9 +72,7 @@ static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t 
     int64_t row = run % d[1].out, slice = run / d[1].out % d[0].out;
     if (row < y.begin || row >= y.end || slice < z.begin || slice >= z.end)
       continue;
-    offsets[count] = run / d[1].out / d[0].out * work->strides[0] +
-                     slice * d[0].stride * work->strides[1] + row * d[1].stride * work->strides[2] +
-                     x.begin * d[2].stride * work->strides[3];
+    offsets[count] = run_offset(work, run) + x.begin * d[2].stride * work->strides[3];
     b_offsets[count++] = (run * d[2].out + x.begin) * work->b_step;
   }
   return (dp_conv_runs){.offsets = offsets,
@@ -74,13 +80,26 @@ static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t 
                         .length = x.end - x.begin,
                         .step = d[2].stride * work->strides[3],
                         .b_step = work->b_step,
-                        .b_offsets = b_offsets};
+                        .b_offsets = b_offsets,
+                        .a_is_packed = !work->is_framed};
+}
+
+/* Tiles are full, but for the last; or, of rows that lie side by side, differ by one at most. */
+static int64_t first_row(const filter_gradient *work, int64_t tile) {
+  int64_t full = tile * work->fns->tile_rows;
+  if (!work->is_framed)
+    return tile * work->set_rows / work->set_tiles;
+  return full < work->set_rows ? full : work->set_rows;
+}
+
+static const char *panel_start(const filter_gradient *work, int64_t panel) {
+  return work->b + (size_t)(panel * dp_conv_pixels(work->conv) * work->fns->panel) * work->size;
 }
 
 static void run_tile(const filter_gradient *work, const dp_conv_runs *runs, int64_t set,
                      int64_t tile, int64_t panel, bool accumulates) {
-  int64_t row = tile * work->fns->tile_rows, rest = work->set_rows - row;
-  int rows = rest < work->fns->tile_rows ? (int)rest : work->fns->tile_rows;
+  int64_t row = first_row(work, tile);
+  int rows = (int)(first_row(work, tile + 1) - row);
   row += set * work->set_rows;
   const void *a_rows[DP_CONV_MAX_TILE];
   void *c_rows[DP_CONV_MAX_TILE];
@@ -93,9 +112,27 @@ static void run_tile(const filter_gradient *work, const dp_conv_runs *runs, int6
   }
   int64_t width = work->out - panel * work->fns->panel;
   width = width < work->fns->panel ? width : work->fns->panel;
-  const char *b =
-      work->b + (size_t)(panel * dp_conv_pixels(work->conv) * work->fns->panel) * work->size;
-  work->fns->tile(a_rows, rows, runs, b, c_rows, width, accumulates);
+  work->fns->tile(a_rows, rows, runs, panel_start(work, panel), c_rows, width, accumulates);
+}
+
+/* Part `index` of `count` parts of what the pass from run `first` on will read: of the input, then
+ * of the gradient. */
+static void ask_for_pass(const filter_gradient *work, int64_t first, int64_t panel, int64_t index,
+                         int64_t count, dp_conv_runs *runs) {
+  runs->next_lines = 0;
+  if (first >= work->run_count || work->conv->groups > 1)
+    return;
+  int64_t last = first + work->chunk < work->run_count ? first + work->chunk : work->run_count;
+  int64_t a = run_offset(work, first), width = work->conv->dims[2].out, size = (int64_t)work->size;
+  int64_t a_lines = (run_offset(work, last - 1) + work->strides[2] - a) * size / 64;
+  int64_t b_lines = (last - first) * width * work->b_step * size / 64;
+  int64_t begin = index * (a_lines + b_lines) / count;
+  int64_t end = (index + 1) * (a_lines + b_lines) / count;
+  bool is_a = begin < a_lines;
+  runs->next = is_a ? work->a + a * size + begin * 64
+                    : panel_start(work, panel) + first * width * work->b_step * size +
+                          (begin - a_lines) * 64;
+  runs->next_lines = (is_a && end > a_lines ? a_lines : end) - begin;
 }
 
 /* Units are tiles, set after set within a panel. */
@@ -109,8 +146,10 @@ static void run_block(const filter_gradient *work, int64_t begin, int64_t end) {
       if (set != known)
         runs = find_runs(work, set, first, offsets, b_offsets);
       known = set;
+      int64_t panel = unit / work->set_tiles / work->sets;
+      ask_for_pass(work, first + work->chunk, panel, unit - begin, end - begin, &runs);
       if (runs.count > 0 || first == 0) /* the first pass also clears */
-        run_tile(work, &runs, set, tile, unit / work->set_tiles / work->sets, first > 0);
+        run_tile(work, &runs, set, tile, panel, first > 0);
     }
   }
 }

@@ -10,9 +10,9 @@
 #define DP_UNROLL _Pragma("GCC unroll 16")
 #define PACKED_STEPS 16 /* rows of a matrix that are packed together */
 
-/* How a tile finds its left factors: side by side in each row, `step` elements apart, or as
- * pack_columns leaves them. */
-typedef enum reading { READS_RUNS, READS_STEPS, READS_TILE } reading;
+/* How a tile finds its left factors: those of a row side by side, or `step` elements apart; or
+ * those of all rows side by side, which takes one address instead of a row's each. */
+typedef enum reading { READS_RUNS, READS_STEPS, READS_SIDE } reading;
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64

@@ -10,8 +10,8 @@ typedef T DP_PASTE(memory, SUFFIX)
 
 /* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `reading` and
  * `packs` are constants where this is inlined. The result's lines are asked for a few rows a
- * run, so that the operands do not wait behind them; so are b's rows when they are not packed yet
- * and so may be anywhere. */
+ * run, so that the operands do not wait behind them, and those of what comes next; so are b's rows
+ * when they are not packed yet and so may be anywhere. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading reading,
                           const bool packs, const T *const *a_rows, const dp_conv_runs *runs,
@@ -26,17 +26,22 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
   for (int v = 0; v < vectors; ++v)
     sum[i][v] = (VECTOR){0};
   const int64_t length = runs->length, b_step = runs->b_step;
-  const int64_t step = reading == READS_RUNS ? 1 : reading == READS_TILE ? TILE_ROWS : runs->step;
+  const int64_t step = reading == READS_RUNS ? 1 : runs->step;
   const int few = runs->count > 0 && runs->count < rows ? (int)runs->count : rows;
   const int share = (rows + few - 1) / few;
-  for (int64_t r = 0, asked = 0; r < runs->count; ++r) {
+  const int64_t lines =
+      runs->next_lines > 0 && runs->count > 0 ? runs->next_lines / runs->count + 1 : 0;
+  for (int64_t r = 0, asked = 0, line = 0; r < runs->count; ++r) {
     for (int64_t last = asked + share; asked < last && asked < rows; ++asked)
       DP_UNROLL
     for (int v = 0; v < vectors; ++v)
       __builtin_prefetch(ahead[asked] + v * LANES, 1);
+    for (int64_t last = line + lines; line < last; ++line)
+      __builtin_prefetch((const char *)runs->next + line * 64, 0, 2);
+    const T *side = a_rows[0] + runs->offsets[r];
     DP_UNROLL
     for (int i = 0; i < rows; ++i)
-      row[i] = (reading == READS_TILE ? a_rows[0] + i : a_rows[i]) + runs->offsets[r];
+      row[i] = a_rows[i] + runs->offsets[r];
     const T *factors = b + (runs->b_offsets ? runs->b_offsets[r] : r * length * b_step);
     for (int64_t p = 0; p < length; ++p) {
       VECTOR right[TILE_VECTORS];
@@ -52,11 +57,12 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
       factors += b_step;
       DP_UNROLL
       for (int i = 0; i < rows; ++i) {
-        VECTOR factor = row[i][p * step] - (VECTOR){0};
+        VECTOR factor = (reading == READS_SIDE ? side[i] : row[i][p * step]) - (VECTOR){0};
         DP_UNROLL
         for (int v = 0; v < vectors; ++v)
           sum[i][v] = MADD(sum[i][v], factor, right[v]);
       }
+      side += step;
     }
   }
   DP_UNROLL
@@ -116,7 +122,8 @@ static void DP_PASTE(pack_columns, SUFFIX)(const void *from_data, int64_t stride
 #endif
 DEFINE_TILES(dense, TILE_ROWS, READS_RUNS, false)
 DEFINE_TILES(sparse, TILE_ROWS, READS_STEPS, false)
-DEFINE_TILES(side, TILE_ROWS, READS_TILE, false)
+DEFINE_TILES(side, TILE_ROWS, READS_SIDE, false)
+DEFINE_TILES(low_side, TILE_ROWS - 1, READS_SIDE, false)
 DEFINE_TILES(packing, TILE_ROWS, READS_STEPS, true)
 DEFINE_TILES(four, 4, READS_STEPS, false)
 DEFINE_TILES(two, 2, READS_STEPS, false)
@@ -128,6 +135,7 @@ typedef void (*DP_PASTE(tile_fn, SUFFIX))(const T *const *a, const dp_conv_runs 
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(dense_tiles, SUFFIX)[] = TILE_NAMES(dense);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(sparse_tiles, SUFFIX)[] = TILE_NAMES(sparse);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(side_tiles, SUFFIX)[] = TILE_NAMES(side);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(low_side_tiles, SUFFIX)[] = TILE_NAMES(low_side);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing_tiles, SUFFIX)[] = TILE_NAMES(packing);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(fours, SUFFIX)[] = TILE_NAMES(four);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(twos, SUFFIX)[] = TILE_NAMES(two);
@@ -146,6 +154,10 @@ static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_c
                                              : runs->step == 1   ? DP_PASTE(dense_tiles, SUFFIX)
                                                                  : DP_PASTE(sparse_tiles, SUFFIX);
     tiles[index](a, runs, b, c, accumulates);
+    return;
+  }
+  if (runs->a_is_packed && rows == TILE_ROWS - 1) {
+    DP_PASTE(low_side_tiles, SUFFIX)[index](a, runs, b, c, accumulates);
     return;
   }
   for (; i + 4 <= rows; i += 4)

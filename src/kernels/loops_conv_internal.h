@@ -21,8 +21,11 @@ typedef struct dp_conv_runs {
   int64_t b_step;           /* of the right operand */
   const int64_t *b_offsets; /* of each run; NULL: run after run */
   void *packed; /* where a full tile copies the panel that it reads from a matrix; NULL: nowhere */
-  bool a_is_packed;   /* a full tile's rows are as pack_columns leaves them, and step tile_rows */
+  bool a_is_packed; /* rows lie side by side, as pack_columns leaves them: a_row[i] is a_row[0] + i.
+                       A tile may be one row short then at no loss */
   void *const *ahead; /* tile_rows rows of c to ask for on the way; NULL: those at hand */
+  const void *next;   /* lines that a later tile reads, to bring closer on the way */
+  int64_t next_lines;
 } dp_conv_runs;
 
 /* At most `tile_rows` rows; `width` columns of c, at most `panel`. */
