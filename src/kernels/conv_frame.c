@@ -22,12 +22,12 @@ bool dp_conv_is_plain(const dp_conv *conv) {
 }
 
 /* ---- Packing the right operand ---- */
-static void pack_rows(const dp_conv_packing *work, int64_t first, int64_t count, const char *from,
-                      int64_t panel) {
+/* Rows that are `row` elements apart in the source, the first of them at `from`. */
+static void pack_rows(const dp_conv_packing *work, const char *from, int64_t count, int64_t panel,
+                      char *to) {
   int64_t width = work->columns - panel * work->panel;
   width = width < work->panel ? width : work->panel;
   size_t size = work->size, full = (size_t)work->panel * size;
-  char *to = work->to + (size_t)(panel * work->rows + first) * full;
   from += (size_t)(panel * work->panel * work->column) * size;
   if (width < work->panel)
     memset(to, 0, (size_t)count * full);
@@ -40,6 +40,16 @@ static void pack_rows(const dp_conv_packing *work, int64_t first, int64_t count,
   dp_move_table()->transpose[size == 4 ? 2 : 3](to, work->panel, from, work->column, count, width);
 }
 
+void dp_conv_pack_part(const dp_conv_packing *work, int64_t panel, int64_t first, int64_t count,
+                       char *to) {
+  int64_t size = (int64_t)work->size, step = work->tap_offsets ? work->tap_rows : count;
+  for (int64_t done = 0; done < count; done += step) {
+    int64_t row = first + done;
+    int64_t offset = work->tap_offsets ? work->tap_offsets[row / step] : row * work->row;
+    pack_rows(work, work->from + offset * size, step, panel, to + done * work->panel * size);
+  }
+}
+
 /* A piece in all panels, while its rows are in the cache; with taps, a piece is a tap. */
 static void pack_pieces(void *arg, int64_t begin, int64_t end) {
   const dp_conv_packing *work = arg;
@@ -47,16 +57,21 @@ static void pack_pieces(void *arg, int64_t begin, int64_t end) {
   for (int64_t piece = begin; piece < end; ++piece) {
     int64_t first = piece * work->piece, count = work->rows - first;
     count = count < work->piece ? count : work->piece;
-    int64_t offset = work->tap_offsets ? work->tap_offsets[piece] : first * work->row;
     for (int64_t panel = 0; panel < panels; ++panel)
-      pack_rows(work, first, count, work->from + offset * (int64_t)work->size, panel);
+      dp_conv_pack_part(work, panel, first, count,
+                        work->to +
+                            (size_t)((panel * work->rows + first) * work->panel) * work->size);
   }
+}
+
+bool dp_conv_is_panel(const dp_conv_packing *work) {
+  return work->column == 1 && !work->tap_offsets && work->columns <= work->panel &&
+         work->columns % work->lanes == 0;
 }
 
 dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work, dp_buffer **buffer_out) {
   *buffer_out = NULL;
-  if (work->column == 1 && !work->tap_offsets && work->columns <= work->panel &&
-      work->columns % work->lanes == 0) {
+  if (dp_conv_is_panel(work)) {
     work->to = (char *)work->from;
     work->step = work->row;
     return NULL;

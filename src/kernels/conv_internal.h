@@ -77,6 +77,11 @@ typedef struct dp_conv_packing {
   int64_t panel, lanes; /* of dp_conv_fns */
   int64_t piece;        /* rows of one task */
 } dp_conv_packing;
+/* Whether the operand is one panel as it is, so that there is nothing to pack. */
+bool dp_conv_is_panel(const dp_conv_packing *work);
+/* Rows [first, first + count) of a panel, to `to`; where rows come in groups, whole ones. */
+void dp_conv_pack_part(const dp_conv_packing *work, int64_t panel, int64_t first, int64_t count,
+                       char *to);
 /* The buffer is NULL when the operand is one panel as it is. */
 DP_MUST_USE dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work,
                                     dp_buffer **buffer_out);
