@@ -123,29 +123,31 @@ typedef struct stretch {
   int64_t row, count; /* rows of the block; a region's last tile may leave some empty */
 } stretch;
 
+/* Row after row of points, since those of one are equally far from each other. */
 static void find_rows(const dp_conv_grid *work, const stretch *stretch, int64_t first,
                       const void **a_rows, char **c_rows) {
-  const dp_conv_face *face = stretch->region->face;
-  const span *spans = stretch->region->spans;
-  int64_t at[4], rest = first;
-  for (int d = 2; d >= 0; --d) {
-    int64_t count = spans[d].end - spans[d].begin;
-    at[d + 1] = spans[d].begin + rest % count;
-    rest /= count;
-  }
-  at[0] = stretch->region->first_image + rest;
-  for (int64_t r = stretch->row; r < stretch->row + stretch->count; ++r) {
-    int64_t a = at[0] * work->a_strides[0], c = face->start + at[0] * work->c_strides[0];
-    for (int d = 0; d < DP_WINDOW_DIMS; ++d) {
-      a += at[d + 1] * face->axes[d].step * work->a_strides[d + 1];
-      c += at[d + 1] * work->c_strides[d + 1];
+  const dp_conv_axis *axes = stretch->region->face->axes;
+  const span *z = &stretch->region->spans[0], *y = &stretch->region->spans[1], *x = y + 1;
+  int64_t width = x->end - x->begin, height = y->end - y->begin, depth = z->end - z->begin;
+  int64_t skipped = first % width, row = first / width, size = (int64_t)work->size;
+  int64_t a_step = axes[2].step * work->a_strides[3] * size, c_step = work->c_strides[3] * size;
+  for (int64_t r = stretch->row, last = r + stretch->count; r < last; skipped = 0, ++row) {
+    int64_t image = stretch->region->first_image + row / height / depth;
+    int64_t at_z = z->begin + row / height % depth, at_y = y->begin + row % height;
+    const char *a = work->a + (x->begin + skipped) * a_step +
+                    (image * work->a_strides[0] + at_z * axes[0].step * work->a_strides[1] +
+                     at_y * axes[1].step * work->a_strides[2]) *
+                        size;
+    char *c = work->c + (x->begin + skipped) * c_step +
+              (stretch->region->face->start + image * work->c_strides[0] +
+               at_z * work->c_strides[1] + at_y * work->c_strides[2]) *
+                  size;
+    for (int64_t end = last - r < width - skipped ? last : r + width - skipped; r < end; ++r) {
+      a_rows[r] = a;
+      c_rows[r] = c;
+      a += a_step;
+      c += c_step;
     }
-    a_rows[r] = work->a + a * (int64_t)work->size;
-    c_rows[r] = work->c + c * (int64_t)work->size;
-    int d = 2;
-    for (; d >= 0 && ++at[d + 1] == spans[d].end; --d)
-      at[d + 1] = spans[d].begin;
-    at[0] += d < 0;
   }
 }
 
