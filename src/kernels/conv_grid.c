@@ -213,10 +213,11 @@ static void run_stretch(const dp_conv_grid *work, const stretch *stretch, const 
   for (int64_t r = stretch->row; r < stretch->row + stretch->count; r += tile) {
     int64_t rest = stretch->row + stretch->count - r;
     int rows = rest < tile ? (int)rest : tile;
-    void *to[DP_CONV_MAX_TILE];
-    for (int i = 0; i < rows; ++i)
-      to[i] = c_rows[r + i] + offset;
-    work->fns->tile(a_rows + r, rows, runs, b, to, width, accumulates);
+    void *moved[DP_CONV_MAX_TILE];
+    for (int i = 0; offset > 0 && i < rows; ++i)
+      moved[i] = c_rows[r + i] + offset;
+    work->fns->tile(a_rows + r, rows, runs, b, offset > 0 ? moved : (void **)c_rows + r, width,
+                    accumulates);
   }
 }
 
