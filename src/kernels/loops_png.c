@@ -115,7 +115,32 @@ DEFINE_UNFILTER(left)
 DEFINE_UNFILTER(mean)
 DEFINE_UNFILTER(paeth)
 
+static inline uint8_t odd_of_three(uint8_t bits) {
+  return (bits ^ bits >> 1 ^ bits >> 2) & 1;
+}
+
+/* zlib's key of three bytes is (a << 2s ^ b << s ^ c), cut to 3s bits (s = 5: 13 of them, s = 6:
+ * 16). These are the bits of b and c that can be told from either key, so that places with the same
+ * key have the same bits: the low five of c, the fourth and fifth of b, and whether the number of
+ * ones in the rest of c and the low three of b is odd. */
+static inline uint8_t common_key(uint8_t b, uint8_t c) {
+  return (uint8_t)((c & 31) | (odd_of_three(c >> 5) ^ odd_of_three(b)) << 5 | (b & 0x18) << 3);
+}
+
+static bool is_varied(const uint8_t *data, size_t length, int most) {
+  uint8_t keys[DP_PNG_MOST_VARIED];
+  int counts[256] = {0};
+  DP_INDEPENDENT
+  for (size_t i = 1; i < length; ++i)
+    keys[i] = common_key(data[i - 1], data[i]);
+  for (size_t i = 1; i < length; ++i)
+    if (++counts[keys[i]] > most)
+      return false;
+  return true;
+}
+
 const dp_png_loops DP_ISA_SYMBOL(dp_png_table) = {
     .filter = {filter_none, filter_left, filter_above, filter_mean, filter_paeth},
     .unfilter = {unfilter_none, unfilter_left, unfilter_above, unfilter_mean, unfilter_paeth},
+    .is_varied = is_varied,
 };

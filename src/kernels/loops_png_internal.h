@@ -4,6 +4,7 @@
 #ifndef DP_KERNELS_LOOPS_PNG_INTERNAL_H
 #define DP_KERNELS_LOOPS_PNG_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/isa/isa_internal.h"
@@ -22,9 +23,15 @@ typedef uint64_t (*dp_png_filter_fn)(const uint8_t *row, const uint8_t *above, s
 /* The way back, in place. */
 typedef void (*dp_png_unfilter_fn)(uint8_t *row, const uint8_t *above, size_t length, size_t step);
 
+/* Whether no more than `most` places in the bytes have the same key in zlib's hash table, be that
+ * of 2^13 or of 2^16 entries. The bytes are at most DP_PNG_MOST_VARIED. */
+#define DP_PNG_MOST_VARIED ((size_t)4096)
+typedef bool (*dp_png_varied_fn)(const uint8_t *data, size_t length, int most);
+
 typedef struct dp_png_loops {
   dp_png_filter_fn filter[DP_PNG_FILTERS];
   dp_png_unfilter_fn unfilter[DP_PNG_FILTERS];
+  dp_png_varied_fn is_varied;
 } dp_png_loops;
 DP_ISA_TABLE(dp_png_loops, dp_png_table)
 

@@ -96,6 +96,13 @@ for channels in (1, 2, 3, 4):
         image = (smooth(19, 23, channels).astype(dtype) * (1 if dtype == np.uint8 else 257))
         for compression in (-1, 0, 9):
             CASES.append(Case("EncodePng", [image], {"compression": compression}))
+# Around what zlib gets less memory for: varied and not, small and not.
+SMALL = np.random.RandomState(9)
+for height, width, channels in ((16, 16, 3), (36, 36, 3), (37, 36, 3), (28, 28, 1), (9, 30, 4)):
+    for colours in (2, 5, 40, 256):
+        for compression in (-1, 5, 6, 9):
+            CASES.append(Case("EncodePng", [SMALL.randint(0, colours, (height, width, channels))
+                                            .astype(np.uint8)], {"compression": compression}))
 CASES += [Case("EncodePng", [np.zeros([2, 2], np.uint8)]),
           Case("EncodePng", [np.zeros([2, 2, 5], np.uint8)]),
           Case("EncodePng", [np.zeros([0, 2, 3], np.uint8)]),
