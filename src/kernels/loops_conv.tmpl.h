@@ -11,7 +11,8 @@ typedef T DP_PASTE(memory, SUFFIX)
 /* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `reading` and
  * `packs` are constants where this is inlined. The result's lines are asked for a few rows a
  * run, so that the operands do not wait behind them, and those of what comes next; so are b's rows
- * when they are not packed yet and so may be anywhere. */
+ * when they are not packed yet and so may be anywhere. Steps are unrolled, so that the ends of
+ * short runs are foreseen. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading reading,
                           const bool packs, const T *const *a_rows, const dp_conv_runs *runs,
@@ -43,7 +44,7 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
     for (int i = 0; i < rows; ++i)
       row[i] = a_rows[i] + runs->offsets[r];
     const T *factors = b + (runs->b_offsets ? runs->b_offsets[r] : r * length * b_step);
-    for (int64_t p = 0; p < length; ++p) {
+    _Pragma("GCC unroll 4") for (int64_t p = 0; p < length; ++p) {
       VECTOR right[TILE_VECTORS];
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
