@@ -1,12 +1,11 @@
-/* Chooses who multiplies: our own loops or OpenBLAS, one thread or several. The contracts are in
- * gemm_internal.h. */
+/* Chooses who multiplies: our own loops, tiles (gemm_tiles.c) or OpenBLAS, one thread or several.
+ * The contracts are in gemm_internal.h. */
 #include "kernels/gemm_internal.h"
 
 #include <limits.h>
 #include <string.h>
 #include "base/thread.h"
 #include "kernels/blas_internal.h"
-#include "kernels/loops_conv_internal.h"
 #include "kernels/loops_gemm_internal.h"
 #include "kernels/loops_move_internal.h"
 #include "kernels/loops_types_internal.h"
@@ -20,8 +19,15 @@
 #define SMALL_OPERANDS 262144
 #define FEW_ROWS 256
 #define FEW_COLUMNS 32
+/* Tiles of few rows do not pack it either, and keep their sums longer (64x128x784: 2 % faster). */
+#define LEAST_TILED_ROWS 12
+#define FEW_TILED_ROWS 96
+#define DEEP 512
 
 static bool is_small(const dp_gemm *gemm) {
+  if (gemm->k >= DEEP && gemm->m >= LEAST_TILED_ROWS && gemm->m <= FEW_TILED_ROWS &&
+      !gemm->transpose_b)
+    return false;
   if (gemm->n > FEW_COLUMNS && gemm->m * (gemm->n + gemm->k) > SMALL_OPERANDS)
     return false;
   return gemm->n * gemm->k <= SMALL_OPERAND ||
@@ -137,190 +143,6 @@ static void run_loops(const dp_gemm *gemm) {
   dp_free(b_copy);
 }
 
-/* ---- Tiles ----
- * The loops of convolutions multiply packed panels with rows that lie anywhere. Where a column of
- * a has at most BLOCK_BYTES, its rows stay in the second-level cache together with one panel of b,
- * of BLOCK_DEPTH rows. Else BLOCK_PANELS panels stay there, and a few rows meet all of them. The
- * first tile of rows packs a panel on the way where that can be. Rows of a transposed a lie across
- * its memory and are packed too, unless too few panels would gain by it. */
-#define BLOCK_DEPTH 512
-#define BLOCK_PANELS 8
-#define BLOCK_BYTES 3072
-#define BLOCK_TILES 16 /* of a transposed a with more rows */
-#define FEW_PANELS 3
-#define FEW_TILES 16
-#define RUNS 8
-
-typedef struct tiles {
-  const dp_gemm *g;
-  const dp_conv_fns *fns;
-  size_t size;
-  bool is_in_place;          /* b is not packed */
-  char *packed, *a_packed;   /* a_packed: NULL when a is not */
-  int64_t depth, first_k;    /* of the block of b */
-  int64_t begin, end;        /* columns of the block */
-  int64_t rows, first, last; /* of blocks of rows, and the one at hand */
-} tiles;
-
-static void pack_panel(const tiles *work, int64_t column, int64_t width, char *to) {
-  const dp_gemm *g = work->g;
-  size_t size = work->size, full = (size_t)work->fns->panel * size;
-  if (width < work->fns->panel)
-    memset(to, 0, (size_t)work->depth * full);
-  if (g->transpose_b) {
-    const char *from = (const char *)g->b + (size_t)(column * g->b_stride + work->first_k) * size;
-    dp_move_table()->transpose[size == 4 ? 2 : 3](to, work->fns->panel, from, g->b_stride,
-                                                  work->depth, width);
-    return;
-  }
-  const char *from = (const char *)g->b + (size_t)(work->first_k * g->b_stride + column) * size;
-  for (int64_t p = 0; p < work->depth; ++p)
-    memcpy(to + (size_t)p * full, from + (size_t)(p * g->b_stride) * size, (size_t)width * size);
-}
-
-/* The rows of c from `row` on, at a column; beyond the last, the last. */
-static void find_rows(const tiles *work, int64_t row, int64_t column, void **rows) {
-  const dp_gemm *g = work->g;
-  for (int i = 0; i < work->fns->tile_rows; ++i) {
-    int64_t at = row + i < g->m ? row + i : g->m - 1;
-    rows[i] = (char *)g->c + (size_t)(at * g->c_stride + column) * work->size;
-  }
-}
-
-/* The rows of a that a tile reads. */
-typedef struct strip {
-  int64_t row, step;
-  int rows;
-  bool is_packed;
-  const void *a[DP_CONV_MAX_TILE];
-} strip;
-
-static strip strip_at(const tiles *work, int64_t row) {
-  const dp_gemm *g = work->g;
-  int tile = work->fns->tile_rows;
-  strip strip = {.row = row, .step = g->transpose_a ? g->a_stride : 1};
-  strip.rows = g->m - row < tile ? (int)(g->m - row) : tile;
-  strip.is_packed = work->a_packed && strip.rows == tile;
-  int64_t a_row = g->transpose_a ? 1 : g->a_stride;
-  const char *from =
-      (const char *)g->a + (size_t)(row * a_row + work->first_k * strip.step) * work->size;
-  if (strip.is_packed) {
-    from = work->a_packed + (size_t)((row - work->first) * work->depth) * work->size;
-    strip.step = tile;
-  }
-  for (int i = 0; i < strip.rows; ++i)
-    strip.a[i] = from + (size_t)(i * a_row) * work->size;
-  return strip;
-}
-
-/* Where the lines of c are that come after a tile: below, or at the top of the next panel. */
-static void find_next(const tiles *work, int64_t row, int64_t column, void **rows) {
-  bool is_below = row + work->fns->tile_rows < work->last;
-  bool is_beside = column + work->fns->panel < work->end;
-  if (is_below)
-    find_rows(work, row + work->fns->tile_rows, column, rows);
-  else
-    find_rows(work, is_beside ? work->first : work->last,
-              is_beside ? column + work->fns->panel : work->begin, rows);
-}
-
-/* In several runs, where that can be: between them a tile asks for lines of c. */
-static void run_tile(const tiles *work, const strip *strip, int64_t column, const char *panel,
-                     int64_t b_step, char *packed) {
-  int64_t offsets[RUNS], count = work->depth % RUNS == 0 ? RUNS : 1, length = work->depth / count;
-  for (int64_t r = 0; r < count; ++r)
-    offsets[r] = r * length * strip->step;
-  int64_t width = work->end - column;
-  void *c_rows[DP_CONV_MAX_TILE], *ahead[DP_CONV_MAX_TILE];
-  find_rows(work, strip->row, column, c_rows);
-  find_next(work, strip->row, column, ahead);
-  dp_conv_runs runs = {.offsets = offsets,
-                       .count = count,
-                       .length = length,
-                       .step = strip->step,
-                       .b_step = b_step,
-                       .packed = packed,
-                       .a_is_packed = strip->is_packed,
-                       .ahead = ahead};
-  work->fns->tile(strip->a, strip->rows, &runs, panel, c_rows,
-                  width < work->fns->panel ? width : work->fns->panel,
-                  work->g->accumulates || work->first_k > 0);
-}
-
-/* The block's rows of one panel, which the first rows of all pack. */
-static void run_panel(const tiles *work, int64_t column) {
-  const dp_gemm *g = work->g;
-  int64_t tile = work->fns->tile_rows, full = work->fns->panel, width = work->end - column;
-  char *panel = work->packed;
-  if (work->last - work->first < g->m) /* another block of rows will ask for it */
-    panel += (size_t)((column - work->begin) * work->depth) * work->size;
-  char *from = (char *)g->b + (size_t)(work->first_k * g->b_stride + column) * work->size;
-  bool is_raw = work->first == 0 && !work->is_in_place;
-  if (is_raw && (g->transpose_b || (width < full && width % work->fns->lanes != 0))) {
-    pack_panel(work, column, width < full ? width : full, panel);
-    is_raw = false;
-  }
-  for (int64_t row = work->first; row < work->last; row += tile) {
-    strip strip = strip_at(work, row);
-    if (work->is_in_place || is_raw) /* fewer rows than a tile are all there are */
-      run_tile(work, &strip, column, from, g->b_stride, work->is_in_place ? NULL : panel);
-    else
-      run_tile(work, &strip, column, panel, full, NULL);
-    is_raw = false;
-  }
-}
-
-static void run_block(tiles *work) {
-  const dp_gemm *g = work->g;
-  for (work->first = 0; work->first < g->m; work->first = work->last) {
-    work->last = g->m - work->first < work->rows ? g->m : work->first + work->rows;
-    if (work->a_packed)
-      work->fns->pack_columns((const char *)g->a +
-                                  (size_t)(work->first_k * g->a_stride + work->first) * work->size,
-                              g->a_stride, work->depth,
-                              (work->last - work->first) / work->fns->tile_rows, work->a_packed);
-    for (int64_t column = work->begin; column < work->end; column += work->fns->panel)
-      run_panel(work, column);
-  }
-}
-
-/* Few rows do not pay for packing; rows of b that are 4 KiB apart would fall on each other. */
-static bool reads_in_place(const dp_gemm *g, const dp_conv_fns *fns) {
-  return !g->transpose_b && g->m <= FEW_TILES * fns->tile_rows && g->n % fns->lanes == 0 &&
-         g->b_stride * (int64_t)dp_dtype_size(g->dtype) % 2048 != 0;
-}
-
-/* False when there are no such loops for the type, or no memory. */
-static bool run_tiles(const dp_gemm *g) {
-  tiles work = {.g = g, .fns = &dp_conv_table()->fns[g->dtype], .size = dp_dtype_size(g->dtype)};
-  if (!work.fns->tile)
-    return false;
-  int64_t tile = work.fns->tile_rows, panel = work.fns->panel, columns = BLOCK_PANELS * panel;
-  bool packs_a = g->transpose_a && g->n > FEW_PANELS * panel;
-  work.rows = g->m * (int64_t)work.size <= BLOCK_BYTES ? g->m : packs_a ? BLOCK_TILES * tile : tile;
-  int64_t depth = g->k < BLOCK_DEPTH ? g->k : BLOCK_DEPTH;
-  int64_t b_count = depth * (work.rows == g->m ? panel : columns);
-  int64_t a_count = packs_a ? depth * work.rows : 0;
-  dp_buffer *packed;
-  dp_status *status = dp_buffer_create((size_t)(b_count + a_count) * work.size, &packed);
-  if (status) {
-    dp_status_release(status);
-    return false;
-  }
-  work.packed = packed->data;
-  work.a_packed = a_count > 0 ? work.packed + (size_t)b_count * work.size : NULL;
-  work.is_in_place = reads_in_place(g, work.fns);
-  for (work.begin = 0; work.begin < g->n; work.begin += columns) {
-    work.end = g->n - work.begin < columns ? g->n : work.begin + columns;
-    for (work.first_k = 0; work.first_k < g->k; work.first_k += BLOCK_DEPTH) {
-      work.depth = g->k - work.first_k < BLOCK_DEPTH ? g->k - work.first_k : BLOCK_DEPTH;
-      run_block(&work);
-    }
-  }
-  dp_buffer_release(packed);
-  return true;
-}
-
 /* A column: c' = b' a', which is one row. b's column must be contiguous, and c's. */
 static bool turn_column(const dp_gemm *g, dp_gemm *turned_out) {
   bool b_contiguous = g->transpose_b || g->b_stride == 1 || g->k == 1;
@@ -352,7 +174,7 @@ void dp_gemm_run(const dp_gemm *gemm) {
   bool is_real = gemm->dtype == DP_FLOAT || gemm->dtype == DP_DOUBLE;
   /* One row is bound by memory; our loops read b once, without packing it. */
   bool is_simple = is_real && (gemm->m == 1 || is_small(gemm));
-  if (gemm->k == 0 || is_simple || (!run_tiles(gemm) && !run_blas(gemm)))
+  if (gemm->k == 0 || is_simple || (!dp_gemm_run_tiles(gemm) && !run_blas(gemm)))
     run_loops(gemm);
 }
 

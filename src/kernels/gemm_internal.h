@@ -2,8 +2,8 @@
  *
  * c[m, n] = op(a)[m, k] op(b)[k, n], row-major with any row stride; op transposes, and conjugates
  * complex elements, when told. With `accumulates` the product is added to c. Small products run in
- * loops of our own, large ones in OpenBLAS; k = 0 gives zeros. 16-bit floats are not taken: callers
- * widen them. Integers wrap. Any thread may call. */
+ * plain loops, large ones in tiles, complex ones in OpenBLAS; k = 0 gives zeros. 16-bit floats are
+ * not taken: callers widen them. Integers wrap. Any thread may call. */
 #ifndef DP_KERNELS_GEMM_INTERNAL_H
 #define DP_KERNELS_GEMM_INTERNAL_H
 
@@ -32,6 +32,9 @@ typedef struct dp_gemm {
 
 /* On the calling thread. */
 void dp_gemm_run(const dp_gemm *gemm);
+/* The same in tiles, for large ones. False, and nothing done, when there are no such loops for the
+ * type or no memory. */
+bool dp_gemm_run_tiles(const dp_gemm *gemm);
 /* Split over the pool when it is worth it. */
 void dp_gemm_run_split(dp_op_context *context, const dp_gemm *gemm);
 /* A guess of the nanoseconds one product takes. */

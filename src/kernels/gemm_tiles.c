@@ -1,0 +1,305 @@
+/* Products of large matrices in tiles (loops_tiles_internal.h), on the calling thread.
+ *
+ * Columns of c are cut into panels, of which b's part is packed, and rows into tiles. A block of
+ * rows of a stays in the second-level cache while panel after panel meets it. Copying b would cost
+ * as much as several tiles, most of it waiting for memory; so the tiles of one panel pack the next
+ * one on the way, and the very first tile packs what it reads. Few rows read b where it is. Rows of
+ * a transposed a lie across its memory and are packed too, unless too few panels would gain by it.
+ * All cuts are even, because a tile of one or two rows waits for its operands. */
+#include <string.h>
+#include "kernels/gemm_internal.h"
+#include "kernels/loops_move_internal.h"
+#include "kernels/loops_tiles_internal.h"
+
+#define BLOCK_BYTES (1280 << 10)  /* of a */
+#define PACKED_BYTES (1024 << 10) /* of b, where several blocks of rows read it */
+#define BLOCK_DEPTH 512
+#define LONG_DEPTH 1024 /* of what is not packed */
+#define BLOCK_TILES 43  /* of rows, where they are more than one block */
+#define FEW_PANELS 3    /* that do not pay for packing a */
+#define FEW_TILES 16    /* that do not pay for packing b */
+#define BAD_STRIDE 2048 /* bytes: rows that far apart share their places in the cache */
+#define SHARING_TILES 8 /* fewer would have too much to copy for each other */
+#define SLAB 16         /* steps of k that are transposed together */
+
+typedef dp_tile_cut cut;
+
+static cut cut_evenly(int64_t total, int64_t most) {
+  int64_t count = (total + most - 1) / most;
+  return (cut){count, total / count, total % count};
+}
+
+static int64_t cut_at(const cut *cut, int64_t part) {
+  return part * cut->base + (part < cut->extra ? part : cut->extra);
+}
+
+typedef struct tiles {
+  const dp_gemm *g;
+  const dp_tile_fns *fns;
+  size_t size;
+  bool is_in_place;        /* b is not packed */
+  bool keeps;              /* every panel of a block has its own place; else two take turns */
+  char *packed, *a_packed; /* a_packed: NULL when a is not */
+  int64_t first_k, depth;  /* of the block of b */
+  int64_t begin, end;      /* its columns */
+  cut panels;              /* in vectors */
+  int64_t first, last;     /* rows of the block of a */
+  cut rows;                /* tiles of it */
+} tiles;
+
+/* Columns [begin, end) of one panel. */
+typedef struct panel {
+  int64_t index, begin, end;
+  const char *raw; /* b at its first column */
+  char *packed;
+} panel;
+
+static panel panel_at(const tiles *work, int64_t index) {
+  const dp_gemm *g = work->g;
+  int64_t lanes = work->fns->lanes, slot = work->keeps ? index : index & 1;
+  panel panel = {.index = index, .begin = work->begin + cut_at(&work->panels, index) * lanes};
+  panel.end = work->begin + cut_at(&work->panels, index + 1) * lanes;
+  panel.end = panel.end < work->end ? panel.end : work->end;
+  int64_t row = g->transpose_b ? 1 : g->b_stride, column = g->transpose_b ? g->b_stride : 1;
+  panel.raw =
+      (const char *)g->b + (size_t)(work->first_k * row + panel.begin * column) * work->size;
+  panel.packed = work->packed + (size_t)(slot * work->depth * work->fns->panel) * work->size;
+  return panel;
+}
+
+/* Whether tiles can copy the panel on the way. */
+static bool is_copied(const tiles *work, const panel *panel) {
+  return !work->g->transpose_b &&
+         (work->fns->copies_parts || panel->end - panel->begin == work->fns->panel);
+}
+
+/* Steps [from, to) of k. */
+static void pack_steps(const tiles *work, const panel *panel, int64_t from, int64_t to) {
+  const dp_gemm *g = work->g;
+  size_t size = work->size, full = (size_t)work->fns->panel * size;
+  int64_t width = panel->end - panel->begin;
+  char *packed = panel->packed + (size_t)from * full;
+  if (width % work->fns->lanes != 0)
+    memset(packed, 0, (size_t)(to - from) * full);
+  if (g->transpose_b) {
+    dp_move_table()->transpose[size == 4 ? 2 : 3](
+        packed, work->fns->panel, panel->raw + (size_t)from * size, g->b_stride, to - from, width);
+    return;
+  }
+  for (int64_t p = from; p < to; ++p, packed += full)
+    memcpy(packed, panel->raw + (size_t)(p * g->b_stride) * size, (size_t)width * size);
+}
+
+/* ---- Errands ---- */
+/* Part `part` of `parts` of packing a panel. */
+static dp_tile_errand copy_share(const tiles *work, const panel *panel, int64_t part,
+                                 int64_t parts) {
+  int64_t first = part * work->depth / parts, last = (part + 1) * work->depth / parts;
+  size_t row = (size_t)work->g->b_stride * work->size;
+  return (dp_tile_errand){.from = panel->raw + (size_t)first * row,
+                          .stride = work->g->b_stride,
+                          .rows = last - first,
+                          .width = panel->end - panel->begin,
+                          .to = panel->packed + (size_t)(first * work->fns->panel) * work->size};
+}
+
+/* The steps of k that are transposed after a tile. */
+typedef struct slabs {
+  int64_t from, to;
+} slabs;
+
+static slabs slabs_of(const tiles *work, int64_t part, int64_t parts) {
+  int64_t count = (work->depth + SLAB - 1) / SLAB;
+  int64_t from = part * count / parts * SLAB, to = (part + 1) * count / parts * SLAB;
+  return (slabs){from, to < work->depth ? to : work->depth};
+}
+
+static dp_tile_errand ask_for_slabs(const tiles *work, const panel *panel, slabs slabs) {
+  return (dp_tile_errand){.from = panel->raw + (size_t)slabs.from * work->size,
+                          .stride = work->g->b_stride,
+                          .rows = slabs.to > slabs.from ? panel->end - panel->begin : 0,
+                          .width = slabs.to - slabs.from};
+}
+
+/* The next block of a transposed a, which will be packed. */
+static dp_tile_errand ask_for_block(const tiles *work, int64_t part, int64_t parts) {
+  const dp_gemm *g = work->g;
+  int64_t rest = g->m - work->last, block = work->last - work->first;
+  int64_t from = part * work->depth / parts, to = (part + 1) * work->depth / parts;
+  return (dp_tile_errand){.from = (const char *)g->a +
+                                  (size_t)((work->first_k + from) * g->a_stride + work->last) *
+                                      work->size,
+                          .stride = g->a_stride,
+                          .rows = rest > 0 ? to - from : 0,
+                          .width = rest < block ? rest : block};
+}
+
+/* ---- Tiles ---- */
+/* The tile without its errand. */
+static dp_tile tile_at(const tiles *work, const panel *panel, int64_t index) {
+  const dp_gemm *g = work->g;
+  size_t size = work->size;
+  int64_t row = work->first + cut_at(&work->rows, index), full = work->fns->panel;
+  int64_t next = work->first + cut_at(&work->rows, index + 1);
+  dp_tile tile = {.a_row = g->transpose_a ? 1 : g->a_stride,
+                  .a_step = g->transpose_a ? g->a_stride : 1,
+                  .b = work->is_in_place ? panel->raw : panel->packed,
+                  .b_step = work->is_in_place ? g->b_stride : full,
+                  .c = (char *)g->c + (size_t)(row * g->c_stride + panel->begin) * size,
+                  .c_row = g->c_stride,
+                  .depth = work->depth,
+                  .accumulates = g->accumulates || work->first_k > 0};
+  tile.a = (const char *)g->a + (size_t)(row * tile.a_row + work->first_k * tile.a_step) * size;
+  if (work->a_packed) {
+    tile.a = work->a_packed + (size_t)(index * work->depth * work->fns->rows) * size;
+    tile.a_step = work->fns->rows;
+  } else if (!g->transpose_a && panel->index == 0 && next < g->m) {
+    tile.a_ahead = (next - row) * g->a_stride;
+  }
+  if (next < work->last)
+    tile.c_next = (char *)tile.c + (size_t)((next - row) * g->c_stride) * size;
+  else if (panel->end < work->end)
+    tile.c_next = (char *)g->c + (size_t)(work->first * g->c_stride + panel->end) * size;
+  return tile;
+}
+
+/* What the tiles of a panel do besides. */
+typedef struct duties {
+  panel now, next;
+  bool is_raw;     /* the first tile copies what it reads */
+  bool packs_next; /* the others pack the next panel */
+} duties;
+
+static duties duties_of(const tiles *work, int64_t index) {
+  duties duties = {.now = panel_at(work, index)};
+  bool packs = work->first == 0 && !work->is_in_place, is_last = index + 1 == work->panels.count;
+  bool shares = work->rows.count >= SHARING_TILES;
+  if (packs && (index == 0 || !shares)) {
+    duties.is_raw = work->rows.count > 1 && is_copied(work, &duties.now);
+    if (!duties.is_raw)
+      pack_steps(work, &duties.now, 0, work->depth);
+  }
+  if (!packs || is_last || !shares)
+    return duties;
+  duties.next = panel_at(work, index + 1);
+  duties.packs_next = work->g->transpose_b || is_copied(work, &duties.next);
+  if (!duties.packs_next)
+    pack_steps(work, &duties.next, 0, work->depth);
+  return duties;
+}
+
+/* The block's rows of one panel. The first block of rows packs the next panel on the way. */
+static void run_panel(const tiles *work, int64_t index) {
+  duties duties = duties_of(work, index);
+  int64_t busy = duties.is_raw ? 1 : 0, parts = work->rows.count - busy;
+  for (int64_t t = 0; t < work->rows.count; ++t) {
+    dp_tile tile = tile_at(work, &duties.now, t);
+    slabs slabs = {0};
+    if (t < busy) {
+      tile.b = duties.now.raw;
+      tile.b_step = work->g->b_stride;
+      tile.packed = duties.now.packed;
+    } else if (duties.packs_next && work->g->transpose_b) {
+      slabs = slabs_of(work, t - busy, parts);
+      tile.errand = ask_for_slabs(work, &duties.next, slabs);
+    } else if (duties.packs_next) {
+      tile.errand = copy_share(work, &duties.next, t - busy, parts);
+    } else if (work->a_packed && index == work->panels.count - 1) {
+      tile.errand = ask_for_block(work, t - busy, parts);
+    }
+    int64_t rows = work->rows.base + (t < work->rows.extra ? 1 : 0);
+    work->fns->run(&tile, (int)rows, duties.now.end - duties.now.begin);
+    if (slabs.to > slabs.from)
+      pack_steps(work, &duties.next, slabs.from, slabs.to);
+  }
+}
+
+static void pack_rows(const tiles *work) {
+  const dp_gemm *g = work->g;
+  const char *from =
+      (const char *)g->a + (size_t)(work->first_k * g->a_stride + work->first) * work->size;
+  work->fns->pack_columns(from, g->a_stride, work->depth, &work->rows,
+                          work->depth * work->fns->rows, work->a_packed);
+}
+
+static void run_block(tiles *work, const cut *blocks) {
+  for (int64_t i = 0; i < blocks->count; ++i) {
+    work->first = cut_at(blocks, i);
+    work->last = cut_at(blocks, i + 1);
+    work->rows = cut_evenly(work->last - work->first, work->fns->rows);
+    if (work->a_packed)
+      pack_rows(work);
+    for (int64_t p = 0; p < work->panels.count; ++p)
+      run_panel(work, p);
+  }
+}
+
+static bool reads_in_place(const dp_gemm *g, const dp_tile_fns *fns) {
+  if (g->transpose_b || g->n % fns->lanes != 0)
+    return false;
+  return g->m <= 2 * fns->rows ||
+         (g->m <= FEW_TILES * fns->rows &&
+          g->b_stride * (int64_t)dp_dtype_size(g->dtype) % BAD_STRIDE != 0);
+}
+
+/* How the whole product is cut. */
+typedef struct plan {
+  cut depths, blocks; /* blocks: of rows */
+  int64_t columns;    /* of a block of b */
+  bool packs_a;
+} plan;
+
+static plan plan_of(const tiles *work) {
+  const dp_gemm *g = work->g;
+  int64_t size = (int64_t)work->size, full = work->fns->panel;
+  plan plan = {.packs_a = g->transpose_a && g->n > FEW_PANELS * full};
+  plan.depths = cut_evenly(g->k, work->is_in_place ? LONG_DEPTH : BLOCK_DEPTH);
+  int64_t deepest = plan.depths.base + (plan.depths.extra > 0 ? 1 : 0);
+  bool is_whole = !plan.packs_a && g->m * deepest * size <= BLOCK_BYTES;
+  plan.blocks = cut_evenly(g->m, is_whole ? g->m : BLOCK_TILES * work->fns->rows);
+  plan.columns = PACKED_BYTES / (deepest * size) / full * full;
+  plan.columns = plan.columns < full ? full : plan.columns;
+  if (plan.blocks.count == 1 && plan.depths.count == 1)
+    plan.columns = g->n;
+  return plan;
+}
+
+static void run_plan(tiles *work, const plan *plan) {
+  const dp_gemm *g = work->g;
+  for (work->begin = 0; work->begin < g->n; work->begin = work->end) {
+    int64_t lanes = work->fns->lanes;
+    work->end = g->n - work->begin < plan->columns ? g->n : work->begin + plan->columns;
+    work->panels =
+        cut_evenly((work->end - work->begin + lanes - 1) / lanes, work->fns->panel / lanes);
+    for (int64_t d = 0; d < plan->depths.count; ++d) {
+      work->first_k = cut_at(&plan->depths, d);
+      work->depth = cut_at(&plan->depths, d + 1) - work->first_k;
+      run_block(work, &plan->blocks);
+    }
+  }
+}
+
+bool dp_gemm_run_tiles(const dp_gemm *g) {
+  tiles work = {.g = g, .fns = &dp_tile_table()->fns[g->dtype], .size = dp_dtype_size(g->dtype)};
+  if (!work.fns->run || g->k < 1)
+    return false;
+  work.is_in_place = reads_in_place(g, work.fns);
+  plan plan = plan_of(&work);
+  work.keeps = plan.blocks.count > 1;
+  int64_t deepest = plan.depths.base + (plan.depths.extra > 0 ? 1 : 0), full = work.fns->panel;
+  int64_t columns = plan.columns < g->n ? plan.columns : (g->n + full - 1) / full * full;
+  int64_t b_count = work.is_in_place ? 0 : deepest * (work.keeps ? columns : 2 * full);
+  int64_t rows = plan.blocks.base + 1 + work.fns->rows;
+  int64_t a_count = plan.packs_a ? rows * deepest : 0;
+  dp_buffer *packed;
+  dp_status *status = dp_buffer_create((size_t)(b_count + a_count) * work.size, &packed);
+  if (status) {
+    dp_status_release(status);
+    return false;
+  }
+  work.packed = packed->data;
+  work.a_packed = plan.packs_a ? work.packed + (size_t)b_count * work.size : NULL;
+  run_plan(&work, &plan);
+  dp_buffer_release(packed);
+  return true;
+}

@@ -1,0 +1,252 @@
+/* Tiles of one type. The includer defines T, SUFFIX, BITS (of an element), MADD(sum, a, b) over
+ * vectors, VECTOR_BYTES, TILE_ROWS, TILE_VECTORS and HAS_MASKS. */
+#define LANES (VECTOR_BYTES / (BITS / 8))
+#define PANEL (TILE_VECTORS * LANES)
+#define LINE (64 / (BITS / 8)) /* elements of a line of the cache, and steps between errands */
+#define AHEAD 3                /* how many times as far as a copy the memory is asked */
+#define MOST_AHEAD 8           /* rows */
+typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
+typedef T DP_PASTE(memory, SUFFIX)
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+#define VECTOR DP_PASTE(vector, SUFFIX)
+#define MEMORY DP_PASTE(memory, SUFFIX)
+
+/* The elements of the vector that begins at `from` which are before `left`; without masks all. */
+static inline __attribute__((always_inline)) VECTOR DP_PASTE(load, SUFFIX)(const T *from,
+                                                                           int64_t left) {
+#if HAS_MASKS
+  uint32_t mask = left >= LANES ? ~(uint32_t)0 : left <= 0 ? 0 : ((uint32_t)1 << left) - 1;
+  return (VECTOR)JOIN(_mm512_maskz_loadu_epi, BITS)(mask, from);
+#else
+  (void)left;
+  return *(const MEMORY *)from;
+#endif
+}
+
+static inline __attribute__((always_inline)) void DP_PASTE(store, SUFFIX)(T *to, VECTOR value,
+                                                                          int64_t left) {
+#if HAS_MASKS
+  uint32_t mask = left >= LANES ? ~(uint32_t)0 : ((uint32_t)1 << left) - 1;
+  JOIN(_mm512_mask_storeu_epi, BITS)(to, mask, (__m512i)value);
+#else
+  (void)left;
+  *(MEMORY *)to = value;
+#endif
+}
+
+/* The next `pace` rows of an errand. */
+static inline __attribute__((always_inline)) void DP_PASTE(advance, SUFFIX)(dp_tile_errand *errand,
+                                                                            int64_t pace) {
+  const T *from = errand->from;
+  T *to = errand->to;
+  const int64_t stride = errand->stride, width = errand->width;
+  const int64_t distance = (AHEAD * pace < MOST_AHEAD ? AHEAD * pace : MOST_AHEAD) * stride;
+  for (; pace > 0 && errand->rows > 0; --pace, --errand->rows, from += stride) {
+    if (!to) {
+      for (int64_t j = 0; j < width; j += LINE)
+        __builtin_prefetch(from + j, 0, 2);
+      continue;
+    }
+    const T *later = from + distance;
+    DP_UNROLL
+    for (int j = 0; j < PANEL; j += LINE)
+      __builtin_prefetch(later + j);
+    DP_UNROLL
+    for (int v = 0; v < TILE_VECTORS; ++v)
+      *(MEMORY *)(to + v * LANES) = DP_PASTE(load, SUFFIX)(from + v * LANES, width - v * LANES);
+    to += PANEL;
+  }
+  errand->from = from;
+  errand->to = to;
+}
+
+/* `rows`, `vectors` and `packs` are constants where this is inlined. No calls, so that everything
+ * stays in registers; all but a line's steps at a time runs between them. `width` columns of c. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool packs, const dp_tile *tile,
+                          int64_t width) {
+  VECTOR sum[TILE_ROWS][TILE_VECTORS];
+  const T *row[TILE_ROWS], *b = tile->b, *next = tile->c_next;
+  DP_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    row[i] = (const T *)tile->a + i * tile->a_row;
+    DP_UNROLL
+    for (int v = 0; v < vectors; ++v)
+      sum[i][v] = (VECTOR){0};
+  }
+  T *packed = tile->packed;
+  const int64_t step = tile->a_step, b_step = tile->b_step, ahead = tile->a_ahead;
+  dp_tile_errand errand = tile->errand;
+  const int64_t pace = (errand.rows * LINE + tile->depth - 1) / (tile->depth > 0 ? tile->depth : 1);
+  int asked = next ? 0 : rows;
+  for (int64_t at = 0, left = tile->depth; left > 0; left -= LINE) {
+    if (ahead) {
+      DP_UNROLL
+      for (int i = 0; i < rows; ++i)
+        __builtin_prefetch(row[i] + at + ahead, 0, 2);
+    }
+    if (asked < rows) {
+      DP_UNROLL
+      for (int v = 0; v < vectors * VECTOR_BYTES; v += 64)
+        __builtin_prefetch((const char *)next + v, 1);
+      next += tile->c_row;
+      ++asked;
+    }
+    DP_PASTE(advance, SUFFIX)(&errand, pace);
+    for (const int64_t last = at + (left < LINE ? left : LINE) * step; at != last; at += step) {
+      VECTOR right[TILE_VECTORS];
+      DP_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        right[v] = packs && v == vectors - 1
+                       ? DP_PASTE(load, SUFFIX)(b + v * LANES, width - v * LANES)
+                       : (VECTOR) * (const MEMORY *)(b + v * LANES);
+      DP_UNROLL
+      for (int v = 0; packs && v < vectors; ++v) {
+        *(MEMORY *)(packed + v * LANES) = right[v];
+        __builtin_prefetch(b + MOST_AHEAD * b_step + v * LANES);
+      }
+      packed += packs ? PANEL : 0;
+      b += b_step;
+      DP_UNROLL
+      for (int i = 0; i < rows; ++i) {
+        VECTOR factor = row[i][at] - (VECTOR){0};
+        DP_UNROLL
+        for (int v = 0; v < vectors; ++v)
+          sum[i][v] = MADD(sum[i][v], factor, right[v]);
+      }
+    }
+  }
+  DP_UNROLL
+  for (int i = 0; i < rows; ++i)
+    DP_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    T *to = (T *)tile->c + i * tile->c_row + v * LANES;
+    const int64_t left = v == vectors - 1 ? width - v * LANES : LANES;
+    if (tile->accumulates)
+      sum[i][v] += DP_PASTE(load, SUFFIX)(to, left);
+    DP_PASTE(store, SUFFIX)(to, sum[i][v], left);
+  }
+}
+
+#define TILE_NAME(name, rows, vectors) DP_PASTE(name##_##rows##x##vectors, SUFFIX)
+#define DEFINE_TILE(name, rows, vectors, packs)                                                    \
+  static void TILE_NAME(name, rows, vectors)(const dp_tile *tile, int64_t width) {                 \
+    DP_PASTE(tile_of, SUFFIX)(rows, vectors, packs, tile, width);                                  \
+  }
+#if TILE_VECTORS == 4
+#define DEFINE_TILES(name, rows, packs)                                                            \
+  DEFINE_TILE(name, rows, 1, packs)                                                                \
+  DEFINE_TILE(name, rows, 2, packs)                                                                \
+  DEFINE_TILE(name, rows, 3, packs)                                                                \
+  DEFINE_TILE(name, rows, 4, packs)
+#define TILE_NAMES(name, rows)                                                                     \
+  {                                                                                                \
+    TILE_NAME(name, rows, 1), TILE_NAME(name, rows, 2), TILE_NAME(name, rows, 3),                  \
+        TILE_NAME(name, rows, 4)                                                                   \
+  }
+#else
+#define DEFINE_TILES(name, rows, packs)                                                            \
+  DEFINE_TILE(name, rows, 1, packs)                                                                \
+  DEFINE_TILE(name, rows, 2, packs)
+#define TILE_NAMES(name, rows)                                                                     \
+  { TILE_NAME(name, rows, 1), TILE_NAME(name, rows, 2) }
+#endif
+DEFINE_TILES(tile, 1, false)
+DEFINE_TILES(tile, 2, false)
+DEFINE_TILES(tile, 3, false)
+DEFINE_TILES(tile, 4, false)
+#if TILE_ROWS == 6
+DEFINE_TILES(tile, 5, false)
+DEFINE_TILES(tile, 6, false)
+DEFINE_TILES(packing, 5, true)
+DEFINE_TILES(packing, 6, true)
+#else
+DEFINE_TILES(packing, 2, true)
+DEFINE_TILES(packing, 3, true)
+#endif
+DEFINE_TILES(packing, 4, true)
+
+typedef void (*DP_PASTE(tile_fn, SUFFIX))(const dp_tile *tile, int64_t width);
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(tiles, SUFFIX)[TILE_ROWS][TILE_VECTORS] = {
+    TILE_NAMES(tile, 1), TILE_NAMES(tile, 2), TILE_NAMES(tile, 3), TILE_NAMES(tile, 4),
+#if TILE_ROWS == 6
+    TILE_NAMES(tile, 5), TILE_NAMES(tile, 6),
+#endif
+};
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing, SUFFIX)[TILE_ROWS][TILE_VECTORS] = {
+#if TILE_ROWS == 6
+    [3] = TILE_NAMES(packing, 4),
+    TILE_NAMES(packing, 5),
+    TILE_NAMES(packing, 6),
+#else
+    [1] = TILE_NAMES(packing, 2),
+    TILE_NAMES(packing, 3),
+    TILE_NAMES(packing, 4),
+#endif
+};
+#undef TILE_NAME
+#undef DEFINE_TILE
+#undef DEFINE_TILES
+#undef TILE_NAMES
+
+/* Without masks, what does not fill its vectors goes through a tile on the stack. */
+static void DP_PASTE(run, SUFFIX)(const dp_tile *tile, int rows, int64_t width) {
+  int64_t vectors = (width + LANES - 1) / LANES;
+  int row = rows - 1, column = (int)vectors - 1;
+  DP_PASTE(tile_fn, SUFFIX) fn = DP_PASTE(tiles, SUFFIX)[row][column];
+  if (tile->packed)
+    fn = DP_PASTE(packing, SUFFIX)[row][column];
+  if (HAS_MASKS || width == vectors * LANES) {
+    fn(tile, width);
+    return;
+  }
+  T edge[TILE_ROWS * PANEL] __attribute__((aligned(64)));
+  dp_tile whole = *tile;
+  whole.c = edge;
+  whole.c_row = PANEL;
+  whole.c_next = NULL;
+  for (int i = 0; tile->accumulates && i < rows; ++i)
+    memcpy(edge + i * PANEL, (T *)tile->c + i * tile->c_row, (size_t)width * sizeof(T));
+  fn(&whole, width);
+  for (int i = 0; i < rows; ++i)
+    memcpy((T *)tile->c + i * tile->c_row, edge + i * PANEL, (size_t)width * sizeof(T));
+}
+
+/* `steps` steps of one tile. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(pack_tile, SUFFIX)(const T *from, int64_t stride, int64_t steps, int64_t rows, T *to) {
+  for (int64_t p = 0; p < steps; ++p, from += stride, to += TILE_ROWS) {
+#if HAS_MASKS
+    DP_PASTE(store, SUFFIX)(to, DP_PASTE(load, SUFFIX)(from, rows), rows);
+#else
+    for (int64_t i = 0; i < rows; ++i)
+      to[i] = from[i];
+#endif
+  }
+}
+
+/* A few steps at a time, so that the lines of all tiles stay near. */
+static void DP_PASTE(pack_columns, SUFFIX)(const void *from_data, int64_t stride, int64_t depth,
+                                           const dp_tile_cut *rows, int64_t size, void *to_data) {
+  for (int64_t p = 0; p < depth; p += LINE) {
+    const T *from = (const T *)from_data + p * stride;
+    T *to = (T *)to_data + p * TILE_ROWS;
+    const int64_t steps = depth - p < LINE ? depth - p : LINE;
+    for (int64_t t = 0; t < rows->count; ++t, to += size) {
+      const int64_t count = rows->base + (t < rows->extra ? 1 : 0);
+      if (count == TILE_ROWS)
+        DP_PASTE(pack_tile, SUFFIX)(from, stride, steps, TILE_ROWS, to);
+      else
+        DP_PASTE(pack_tile, SUFFIX)(from, stride, steps, count, to);
+      from += count;
+    }
+  }
+}
+
+#undef LANES
+#undef PANEL
+#undef LINE
+#undef AHEAD
+#undef MOST_AHEAD
+#undef VECTOR
+#undef MEMORY

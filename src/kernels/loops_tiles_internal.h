@@ -1,0 +1,65 @@
+/* The inner loop of products of large matrices, one table for each instruction set.
+ *
+ * A tile is a few rows and one panel of columns of c; it stays in registers while k runs, so all
+ * time goes into multiplying if the operands are near. Hence a tile also has errands, which it runs
+ * between its steps: it copies (packs) a share of what is needed next, and asks the memory for the
+ * lines that come after. Strides are in elements. Nothing here allocates. */
+#ifndef DP_KERNELS_LOOPS_TILES_INTERNAL_H
+#define DP_KERNELS_LOOPS_TILES_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "kernels/isa/isa_internal.h"
+#include "tensor/dtype.h"
+
+/* `rows` rows of `width` elements that will be read soon. With `to` they are copied there, a
+ * panel's width apart and zero beyond their own; without, they are only asked for. */
+typedef struct dp_tile_errand {
+  const void *from;
+  int64_t stride, rows, width;
+  void *to;
+} dp_tile_errand;
+
+/* c[i][j] (+)= sum over p < depth of a[i * a_row + p * a_step] * b[p * b_step + j]. */
+typedef struct dp_tile {
+  const void *a;
+  int64_t a_row, a_step;
+  const void *b;
+  int64_t b_step;
+  void *c;
+  int64_t c_row, depth;
+  bool accumulates;
+  void *packed;    /* where a tile of nearly all rows copies the b that it reads; NULL: nowhere */
+  int64_t a_ahead; /* how much farther the rows of a are that come next; 0: no need to ask */
+  const void *c_next; /* as many rows of c to ask for; NULL: none */
+  dp_tile_errand errand;
+} dp_tile;
+
+/* Rows from 1 to `rows` of the table (from `rows` - 2 with `packed`), columns from 1 to `panel`. b
+ * has whole vectors, unless it is copied. */
+typedef void (*dp_tile_fn)(const dp_tile *tile, int rows, int64_t width);
+
+/* `count` parts of a whole, the first `extra` of which have one more than `base`. */
+typedef struct dp_tile_cut {
+  int64_t count, base, extra;
+} dp_tile_cut;
+
+/* Copies columns of a matrix, which are rows of a transposed one and cut into tiles, so that those
+ * of a tile lie side by side: [depth][rows of the table], one tile `size` elements after the other.
+ */
+typedef void (*dp_tile_pack_fn)(const void *from, int64_t stride, int64_t depth,
+                                const dp_tile_cut *rows, int64_t size, void *to);
+
+typedef struct dp_tile_fns {
+  dp_tile_fn run; /* NULL: there are none for the type */
+  dp_tile_pack_fn pack_columns;
+  int rows, panel, lanes; /* of a whole tile; lanes: of a vector */
+  bool copies_parts;      /* errands may copy widths that do not fill a panel */
+} dp_tile_fns;
+
+typedef struct dp_tile_loops {
+  dp_tile_fns fns[DP_DTYPE_END]; /* float, double, int32 */
+} dp_tile_loops;
+DP_ISA_TABLE(dp_tile_loops, dp_tile_table)
+
+#endif
