@@ -222,10 +222,89 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
                    part.n);
 }
 
+/* ---- One row ---- */
+#define STRIP_BYTES (512 << 10)
+#define MOST_STRIPS 16
+
+/* Strips of b, `depth` rows each. The first gives its sums to c, the others each to a row of
+ * `sums`. */
+typedef struct strips {
+  const dp_gemm *gemm;
+  int64_t count, depth;
+  char *sums;
+} strips;
+
+static void run_strips(void *arg, int64_t begin, int64_t end) {
+  const strips *work = arg;
+  size_t size = dp_dtype_size(work->gemm->dtype);
+  for (int64_t i = begin; i < end; ++i) {
+    dp_gemm part = *work->gemm;
+    int64_t first = i * work->depth, rest = part.k - first;
+    part.a = (const char *)part.a + (size_t)(first * (part.transpose_a ? part.a_stride : 1)) * size;
+    part.b = (const char *)part.b + (size_t)(first * part.b_stride) * size;
+    part.k = rest < work->depth ? rest : work->depth;
+    if (i > 0) {
+      part.c = work->sums + (size_t)((i - 1) * part.n) * size;
+      part.accumulates = false;
+    }
+    dp_gemm_run(&part);
+  }
+}
+
+/* c += the sums of the other strips, in their order. */
+static void add_strips(const strips *work) {
+  static const float floats[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  static const double doubles[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const dp_gemm *g = work->gemm;
+  dp_gemm sum = {.dtype = g->dtype,
+                 .m = 1,
+                 .n = g->n,
+                 .k = work->count - 1,
+                 .a = g->dtype == DP_FLOAT ? (const void *)floats : doubles,
+                 .b = work->sums,
+                 .c = g->c,
+                 .a_stride = work->count - 1,
+                 .b_stride = g->n,
+                 .c_stride = g->c_stride,
+                 .accumulates = true};
+  dp_gemm_run(&sum);
+}
+
+/* One row times a matrix that is larger than the cache is bound by reading that: in the order of
+ * its memory, and to and fro, so that what was read last is still there when it is read again. How
+ * the sum is cut does not depend on threads, so neither does the result. False: not such a product,
+ * or no memory. */
+static bool run_row(dp_op_context *context, const dp_gemm *gemm) {
+  int64_t size = (int64_t)dp_dtype_size(gemm->dtype), bytes = gemm->n * gemm->k * size;
+  bool is_real = gemm->dtype == DP_FLOAT || gemm->dtype == DP_DOUBLE;
+  if (gemm->m != 1 || gemm->transpose_b || !is_real || bytes < 2 * STRIP_BYTES ||
+      gemm->n * size > STRIP_BYTES / MOST_STRIPS)
+    return false;
+  int64_t count = bytes / STRIP_BYTES < MOST_STRIPS ? bytes / STRIP_BYTES : MOST_STRIPS;
+  strips work = {.gemm = gemm, .depth = (gemm->k + count - 1) / count};
+  work.count = (gemm->k + work.depth - 1) / work.depth;
+  dp_buffer *sums;
+  dp_status *status = dp_buffer_create((size_t)(work.count * gemm->n * size), &sums);
+  if (status) {
+    dp_status_release(status);
+    return false;
+  }
+  work.sums = sums->data;
+  dp_op_for(context, work.count, dp_gemm_cost(gemm) / work.count + 1, run_strips, &work);
+  if (work.count > 1)
+    add_strips(&work);
+  if (gemm->finish.fn)
+    gemm->finish.fn(gemm->finish.arg, gemm->c, gemm->c_stride, 1, 0, gemm->n);
+  dp_buffer_release(sums);
+  return true;
+}
+
 void dp_gemm_run_split(dp_op_context *context, const dp_gemm *gemm) {
   dp_gemm turned;
   if (!gemm->finish.fn && turn_column(gemm, &turned))
     gemm = &turned;
+  if (run_row(context, gemm))
+    return;
   int64_t cost = dp_gemm_cost(gemm);
   int threads = context->step->pool ? dp_pool_threads(context->step->pool) : 1;
   if (gemm->m == 1 && gemm->n > ROW_PIECE) { /* b is all there is to read: to and fro */

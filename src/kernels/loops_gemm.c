@@ -12,7 +12,10 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define DP_UNROLL _Pragma("GCC unroll 16")
-#define PANEL_K 256 /* rows of b in one pass: a packed panel fits the first-level cache */
+#define STREAMS 8    /* rows of b that one row of a meets at once */
+#define STRETCH 2048 /* columns of them */
+#define WIDE 512     /* columns */
+#define PANEL_K 256  /* rows of b in one pass: a packed panel fits the first-level cache */
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64

@@ -187,6 +187,43 @@ static int64_t DP_PASTE(wide_row, SUFFIX)(const T *a, const T *b, T *c,
   return j;
 }
 
+/* Columns [first, last) of c, to which `count` rows of b are added, each times an element of a. */
+static inline __attribute__((always_inline)) void
+DP_PASTE(add_rows, SUFFIX)(const int count, const T *a, const T *b, T *c, int64_t first,
+                           int64_t last, bool adds, const dp_gemm_sizes *sizes) {
+  VECTOR factor[STREAMS];
+  DP_UNROLL
+  for (int i = 0; i < count; ++i)
+    factor[i] = a[i * sizes->a_column] - (VECTOR){0};
+  for (int64_t j = first; j < last; j += LANES) {
+    VECTOR sum = {0};
+    if (adds)
+      sum = *(const MEMORY *)(c + j);
+    DP_UNROLL
+    for (int i = 0; i < count; ++i)
+      sum = MADD(sum, factor[i], *(const MEMORY *)(b + i * sizes->b_row + j));
+    *(MEMORY *)(c + j) = sum;
+  }
+}
+
+/* The same for wide rows: b is read in the order of its memory, STREAMS rows at a time, and the
+ * sums of STRETCH columns stay in the first-level cache. */
+static int64_t DP_PASTE(stream_row, SUFFIX)(const T *a, const T *b, T *c,
+                                            const dp_gemm_sizes *sizes) {
+  const int64_t whole = sizes->n / LANES * LANES, step = sizes->a_column, b_row = sizes->b_row;
+  for (int64_t first = 0; first < whole; first += STRETCH) {
+    const int64_t last = whole - first < STRETCH ? whole : first + STRETCH;
+    int64_t p = 0;
+    for (; p + STREAMS <= sizes->k; p += STREAMS)
+      DP_PASTE(add_rows, SUFFIX)
+    (STREAMS, a + p * step, b + p * b_row, c, first, last, sizes->accumulates || p > 0, sizes);
+    for (; p < sizes->k; ++p)
+      DP_PASTE(add_rows, SUFFIX)
+    (1, a + p * step, b + p * b_row, c, first, last, sizes->accumulates || p > 0, sizes);
+  }
+  return whole;
+}
+
 static void DP_PASTE(gemm, SUFFIX)(const void *a_data, const void *b_data, void *c_data,
                                    const dp_gemm_sizes *sizes) {
   const T *a = a_data, *b = b_data;
@@ -198,7 +235,8 @@ static void DP_PASTE(gemm, SUFFIX)(const void *a_data, const void *b_data, void 
   }
   int64_t start = 0;
   if (sizes->m == 1 && !sizes->b_transposed)
-    start = DP_PASTE(wide_row, SUFFIX)(a, b, c, sizes);
+    start = sizes->n < WIDE || sizes->k == 0 ? DP_PASTE(wide_row, SUFFIX)(a, b, c, sizes)
+                                             : DP_PASTE(stream_row, SUFFIX)(a, b, c, sizes);
   for (int64_t p = 0; p < sizes->k || p == 0; p += PANEL_K) {
     int64_t k = sizes->k - p < PANEL_K ? sizes->k - p : PANEL_K;
     const T *left = a + p * sizes->a_column;

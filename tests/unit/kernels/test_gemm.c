@@ -99,6 +99,11 @@ static void try_product(dp_dtype dtype, int64_t m, int64_t n, int64_t k, int way
   memcpy(g.c, before, bytes);
   assert_true(dp_gemm_run_tiles(&g));
   check(&g, before);
+  memcpy(g.c, before, bytes);
+  dp_step step = {0};
+  dp_op_context context = {.step = &step};
+  dp_gemm_run_split(&context, &g);
+  check(&g, before);
   free(a);
   free(b);
   free(g.c);
@@ -107,9 +112,10 @@ static void try_product(dp_dtype dtype, int64_t m, int64_t n, int64_t k, int way
 
 static void test_products(void **state) {
   static const int64_t shapes[][3] = {
-      {1, 1, 1},      {1, 40, 7},    {5, 64, 20},     {6, 65, 31},      {7, 33, 16},
-      {13, 200, 17},  {50, 130, 33}, {64, 128, 1030}, {97, 513, 40},    {128, 1000, 100},
-      {300, 300, 90}, {530, 64, 20}, {700, 260, 530}, {1300, 150, 520}, {40, 2100, 520},
+      {1, 1, 1},       {1, 40, 7},       {1, 600, 9},      {1, 1025, 530}, {1, 2100, 1000},
+      {5, 64, 20},     {6, 65, 31},      {7, 33, 16},      {13, 200, 17},  {50, 130, 33},
+      {64, 128, 1030}, {97, 513, 40},    {128, 1000, 100}, {300, 300, 90}, {530, 64, 20},
+      {700, 260, 530}, {1300, 150, 520}, {40, 2100, 520},
   };
   static const dp_dtype dtypes[] = {DP_FLOAT, DP_DOUBLE, DP_INT32};
   for (int isa = 0; isa < DP_ISA_COUNT; ++isa) {
