@@ -11,11 +11,16 @@
 #include "kernels/loops_move_internal.h"
 #include "kernels/loops_tiles_internal.h"
 
-#define BLOCK_BYTES (1280 << 10)  /* of a */
-#define PACKED_BYTES (1024 << 10) /* of b, where several blocks of rows read it */
+/* What stays in the second-level cache: rows of a, when all of them do, or else a block of rows of
+ * a and several panels of b. More panels where packing the rows again for others would cost more.
+ */
+#define BLOCK_BYTES (640 << 10)
+#define BLOCK_TILES 22
+#define PACKED_BYTES (768 << 10)
+#define TRANSPOSED_TILES 43
+#define TRANSPOSED_PACKED_BYTES (1024 << 10)
 #define BLOCK_DEPTH 512
 #define LONG_DEPTH 1024 /* of what is not packed */
-#define BLOCK_TILES 43  /* of rows, where they are more than one block */
 #define FEW_PANELS 3    /* that do not pay for packing a */
 #define FEW_TILES 16    /* that do not pay for packing b */
 #define BAD_STRIDE 2048 /* bytes: rows that far apart share their places in the cache */
@@ -256,8 +261,10 @@ static plan plan_of(const tiles *work) {
   plan.depths = cut_evenly(g->k, work->is_in_place ? LONG_DEPTH : BLOCK_DEPTH);
   int64_t deepest = plan.depths.base + (plan.depths.extra > 0 ? 1 : 0);
   bool is_whole = !plan.packs_a && g->m * deepest * size <= BLOCK_BYTES;
-  plan.blocks = cut_evenly(g->m, is_whole ? g->m : BLOCK_TILES * work->fns->rows);
-  plan.columns = PACKED_BYTES / (deepest * size) / full * full;
+  int64_t most = plan.packs_a ? TRANSPOSED_TILES : BLOCK_TILES;
+  int64_t bytes = plan.packs_a ? TRANSPOSED_PACKED_BYTES : PACKED_BYTES;
+  plan.blocks = cut_evenly(g->m, is_whole ? g->m : most * work->fns->rows);
+  plan.columns = bytes / (deepest * size) / full * full;
   plan.columns = plan.columns < full ? full : plan.columns;
   if (plan.blocks.count == 1 && plan.depths.count == 1)
     plan.columns = g->n;
