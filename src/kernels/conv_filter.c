@@ -81,7 +81,7 @@ static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t 
                         .step = d[2].stride * work->strides[3],
                         .b_step = work->b_step,
                         .b_offsets = b_offsets,
-                        .a_is_packed = !work->is_framed};
+                        .is_side_by_side = !work->is_framed};
 }
 
 /* Tiles are full, but for the last; or, of rows that lie side by side, differ by one at most. */

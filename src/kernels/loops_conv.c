@@ -8,7 +8,6 @@
 #endif
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
-#define PACKED_STEPS 16 /* rows of a matrix that are packed together */
 
 /* How a tile finds its left factors: those of a row side by side, or `step` elements apart; or
  * those of all rows side by side, which takes one address instead of a row's each. */
@@ -75,8 +74,8 @@ typedef enum reading { READS_RUNS, READS_STEPS, READS_SIDE } reading;
 
 #define FNS(suffix, size)                                                                          \
   {                                                                                                \
-    .tile = tile_##suffix, .pack_columns = pack_columns_##suffix, .tile_rows = TILE_ROWS,          \
-    .panel = TILE_VECTORS * VECTOR_BYTES / (size), .lanes = VECTOR_BYTES / (size)                  \
+    .tile = tile_##suffix, .tile_rows = TILE_ROWS, .panel = TILE_VECTORS * VECTOR_BYTES / (size),  \
+    .lanes = VECTOR_BYTES / (size)                                                                 \
   }
 const dp_conv_loops DP_ISA_SYMBOL(dp_conv_table) = {
     .fns = {[DP_FLOAT] = FNS(float, 4), [DP_DOUBLE] = FNS(double, 8), [DP_INT32] = FNS(uint32, 4)},

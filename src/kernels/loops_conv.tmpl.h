@@ -8,17 +8,14 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX)
 #define PANEL (TILE_VECTORS * LANES)
 
-/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors`, `reading` and
- * `packs` are constants where this is inlined. The result's lines are asked for a few rows a
- * run, so that the operands do not wait behind them, and those of what comes next; so are b's rows
- * when they are not packed yet and so may be anywhere. Steps are unrolled, so that the ends of
- * short runs are foreseen. */
+/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors` and
+ * `reading` are constants where this is inlined. The result's lines are asked for a few rows a run,
+ * so that the operands do not wait behind them, and those of what comes next. Steps are unrolled,
+ * so that the ends of short runs are foreseen. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading reading,
-                          const bool packs, const T *const *a_rows, const dp_conv_runs *runs,
-                          const T *b, T *const *c_rows, bool accumulates) {
-  T *packed = runs->packed;
-  T *const *ahead = runs->ahead ? (T *const *)runs->ahead : c_rows;
+                          const T *const *a_rows, const dp_conv_runs *runs, const T *b,
+                          T *const *c_rows, bool accumulates) {
   VECTOR sum[TILE_ROWS][TILE_VECTORS];
   const T *row[TILE_ROWS];
   DP_UNROLL
@@ -36,7 +33,7 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
     for (int64_t last = asked + share; asked < last && asked < rows; ++asked)
       DP_UNROLL
     for (int v = 0; v < vectors; ++v)
-      __builtin_prefetch(ahead[asked] + v * LANES, 1);
+      __builtin_prefetch(c_rows[asked] + v * LANES, 1);
     for (int64_t last = line + lines; line < last; ++line)
       __builtin_prefetch((const char *)runs->next + line * 64, 0, 2);
     const T *side = a_rows[0] + runs->offsets[r];
@@ -49,12 +46,6 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
         right[v] = *(const MEMORY *)(factors + v * LANES);
-      DP_UNROLL
-      for (int v = 0; packs && v < vectors; ++v) {
-        *(MEMORY *)(packed + v * LANES) = right[v];
-        __builtin_prefetch(factors + 8 * b_step + v * LANES);
-      }
-      packed += packs ? PANEL : 0;
       factors += b_step;
       DP_UNROLL
       for (int i = 0; i < rows; ++i) {
@@ -75,60 +66,34 @@ DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading readi
   }
 }
 
-/* The lines of rows [first, last) of a matrix, `count` elements of each. */
-static void DP_PASTE(ask_for, SUFFIX)(const T *from, int64_t stride, int64_t first, int64_t last,
-                                      int64_t count) {
-  for (int64_t p = first; p < last; ++p)
-    for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof(T))
-      __builtin_prefetch(from + p * stride + i);
-}
-
-/* A few rows at a time, since the tiles lie at such distances that they may share their places in
- * the cache. */
-static void DP_PASTE(pack_columns, SUFFIX)(const void *from_data, int64_t stride, int64_t depth,
-                                           int64_t tiles, void *to_data) {
-  const T *from = from_data;
-  T *to = to_data;
-  for (int64_t first = 0; first < depth; first += PACKED_STEPS) {
-    int64_t last = depth - first < PACKED_STEPS ? depth : first + PACKED_STEPS;
-    int64_t next = depth - last < PACKED_STEPS ? depth : last + PACKED_STEPS;
-    DP_PASTE(ask_for, SUFFIX)(from, stride, last, next, tiles * TILE_ROWS);
-    for (int64_t tile = 0; tile < tiles; ++tile)
-      for (int64_t p = first; p < last; ++p)
-        memcpy(to + (tile * depth + p) * TILE_ROWS, from + p * stride + tile * TILE_ROWS,
-               TILE_ROWS * sizeof(T));
-  }
-}
-
 #define TILE_NAME(name, vectors) DP_PASTE(name##_##vectors, SUFFIX)
-#define DEFINE_TILE(name, rows, vectors, reading, packs)                                           \
+#define DEFINE_TILE(name, rows, vectors, reading)                                                  \
   static void TILE_NAME(name, vectors)(const T *const *a, const dp_conv_runs *runs, const T *b,    \
                                        T *const *c, bool accumulates) {                            \
-    DP_PASTE(tile_of, SUFFIX)(rows, vectors, reading, packs, a, runs, b, c, accumulates);          \
+    DP_PASTE(tile_of, SUFFIX)(rows, vectors, reading, a, runs, b, c, accumulates);                 \
   }
 #if TILE_VECTORS == 4
-#define DEFINE_TILES(name, rows, reading, packs)                                                   \
-  DEFINE_TILE(name, rows, 1, reading, packs)                                                       \
-  DEFINE_TILE(name, rows, 2, reading, packs)                                                       \
-  DEFINE_TILE(name, rows, 3, reading, packs)                                                       \
-  DEFINE_TILE(name, rows, 4, reading, packs)
+#define DEFINE_TILES(name, rows, reading)                                                          \
+  DEFINE_TILE(name, rows, 1, reading)                                                              \
+  DEFINE_TILE(name, rows, 2, reading)                                                              \
+  DEFINE_TILE(name, rows, 3, reading)                                                              \
+  DEFINE_TILE(name, rows, 4, reading)
 #define TILE_NAMES(name)                                                                           \
   { TILE_NAME(name, 1), TILE_NAME(name, 2), TILE_NAME(name, 3), TILE_NAME(name, 4) }
 #else
-#define DEFINE_TILES(name, rows, reading, packs)                                                   \
-  DEFINE_TILE(name, rows, 1, reading, packs)                                                       \
-  DEFINE_TILE(name, rows, 2, reading, packs)
+#define DEFINE_TILES(name, rows, reading)                                                          \
+  DEFINE_TILE(name, rows, 1, reading)                                                              \
+  DEFINE_TILE(name, rows, 2, reading)
 #define TILE_NAMES(name)                                                                           \
   { TILE_NAME(name, 1), TILE_NAME(name, 2) }
 #endif
-DEFINE_TILES(dense, TILE_ROWS, READS_RUNS, false)
-DEFINE_TILES(sparse, TILE_ROWS, READS_STEPS, false)
-DEFINE_TILES(side, TILE_ROWS, READS_SIDE, false)
-DEFINE_TILES(low_side, TILE_ROWS - 1, READS_SIDE, false)
-DEFINE_TILES(packing, TILE_ROWS, READS_STEPS, true)
-DEFINE_TILES(four, 4, READS_STEPS, false)
-DEFINE_TILES(two, 2, READS_STEPS, false)
-DEFINE_TILES(one, 1, READS_STEPS, false)
+DEFINE_TILES(dense, TILE_ROWS, READS_RUNS)
+DEFINE_TILES(sparse, TILE_ROWS, READS_STEPS)
+DEFINE_TILES(side, TILE_ROWS, READS_SIDE)
+DEFINE_TILES(low_side, TILE_ROWS - 1, READS_SIDE)
+DEFINE_TILES(four, 4, READS_STEPS)
+DEFINE_TILES(two, 2, READS_STEPS)
+DEFINE_TILES(one, 1, READS_STEPS)
 
 typedef void (*DP_PASTE(tile_fn, SUFFIX))(const T *const *a, const dp_conv_runs *runs, const T *b,
                                           T *const *c, bool accumulates);
@@ -137,7 +102,6 @@ static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(dense_tiles, SUFFIX)[] = TILE_NA
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(sparse_tiles, SUFFIX)[] = TILE_NAMES(sparse);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(side_tiles, SUFFIX)[] = TILE_NAMES(side);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(low_side_tiles, SUFFIX)[] = TILE_NAMES(low_side);
-static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing_tiles, SUFFIX)[] = TILE_NAMES(packing);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(fours, SUFFIX)[] = TILE_NAMES(four);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(twos, SUFFIX)[] = TILE_NAMES(two);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(ones, SUFFIX)[] = TILE_NAMES(one);
@@ -150,14 +114,13 @@ static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_c
                                          const T *b, T *const *c, int vectors, bool accumulates) {
   int i = 0, index = vectors - 1;
   if (rows == TILE_ROWS) {
-    const DP_PASTE(tile_fn, SUFFIX) *tiles = runs->packed        ? DP_PASTE(packing_tiles, SUFFIX)
-                                             : runs->a_is_packed ? DP_PASTE(side_tiles, SUFFIX)
-                                             : runs->step == 1   ? DP_PASTE(dense_tiles, SUFFIX)
-                                                                 : DP_PASTE(sparse_tiles, SUFFIX);
+    const DP_PASTE(tile_fn, SUFFIX) *tiles = runs->is_side_by_side ? DP_PASTE(side_tiles, SUFFIX)
+                                             : runs->step == 1     ? DP_PASTE(dense_tiles, SUFFIX)
+                                                                   : DP_PASTE(sparse_tiles, SUFFIX);
     tiles[index](a, runs, b, c, accumulates);
     return;
   }
-  if (runs->a_is_packed && rows == TILE_ROWS - 1) {
+  if (runs->is_side_by_side && rows == TILE_ROWS - 1) {
     DP_PASTE(low_side_tiles, SUFFIX)[index](a, runs, b, c, accumulates);
     return;
   }

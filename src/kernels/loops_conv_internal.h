@@ -20,11 +20,8 @@ typedef struct dp_conv_runs {
   int64_t step;             /* elements between steps */
   int64_t b_step;           /* of the right operand */
   const int64_t *b_offsets; /* of each run; NULL: run after run */
-  void *packed; /* where a full tile copies the panel that it reads from a matrix; NULL: nowhere */
-  bool a_is_packed; /* rows lie side by side, as pack_columns leaves them: a_row[i] is a_row[0] + i.
-                       A tile may be one row short then at no loss */
-  void *const *ahead; /* tile_rows rows of c to ask for on the way; NULL: those at hand */
-  const void *next;   /* lines that a later tile reads, to bring closer on the way */
+  bool is_side_by_side; /* a_row[i] is a_row[0] + i. A tile may be one row short then at no loss */
+  const void *next;     /* lines that a later tile reads, to bring closer on the way */
   int64_t next_lines;
 } dp_conv_runs;
 
@@ -33,14 +30,8 @@ typedef void (*dp_conv_tile_fn)(const void *const *a_rows, int rows, const dp_co
                                 const void *b, void *const *c_rows, int64_t width,
                                 bool accumulates);
 
-/* Copies columns of a matrix, which are rows of a transposed one, so that tiles read them side by
- * side: the result is [tiles][depth][tile_rows]. */
-typedef void (*dp_conv_pack_fn)(const void *from, int64_t stride, int64_t depth, int64_t tiles,
-                                void *to);
-
 typedef struct dp_conv_fns {
   dp_conv_tile_fn tile;
-  dp_conv_pack_fn pack_columns;
   int tile_rows; /* at most DP_CONV_MAX_TILE */
   int panel;
   int lanes; /* of a vector */
