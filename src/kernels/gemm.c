@@ -94,19 +94,49 @@ static void *conjugated(dp_dtype dtype, const void *from, int64_t rows, int64_t 
   return copy;
 }
 
-/* b as [k, n], because the loops would turn it an element at a time. NULL when that is as well. */
-static dp_buffer *turned_operand(const dp_gemm *g) {
-  size_t size = dp_dtype_size(g->dtype);
-  if (!g->transpose_b || g->m < 4 || g->conjugate_b || (size != 4 && size != 8))
-    return NULL;
+static void run_plain(const dp_gemm *g) {
+  dp_gemm_sizes sizes = {.m = g->m,
+                         .n = g->n,
+                         .k = g->k,
+                         .a_row = g->transpose_a ? 1 : g->a_stride,
+                         .a_column = g->transpose_a ? g->a_stride : 1,
+                         .b_row = g->b_stride,
+                         .c_row = g->c_stride,
+                         .b_transposed = g->transpose_b,
+                         .accumulates = g->accumulates};
+  dp_gemm_table()->fn[g->dtype](g->a, g->b, g->c, &sizes);
+}
+
+/* The loops would turn b an element at a time. Some of its columns are turned together, few enough
+ * to stay near. False when that is as well, or when there is no memory. */
+#define TURNED_BYTES (16 << 10)
+#define TURNED_STEP 32 /* columns */
+static bool run_turned(const dp_gemm *g) {
+  int64_t size = (int64_t)dp_dtype_size(g->dtype);
+  if (!g->transpose_b || g->m < 4 || g->k == 0 || (size != 4 && size != 8))
+    return false;
+  int64_t width = TURNED_BYTES / (g->k * size) / TURNED_STEP * TURNED_STEP;
+  width = width < TURNED_STEP ? TURNED_STEP : width;
   dp_buffer *turned;
-  dp_status *status = dp_buffer_create((size_t)(g->n * g->k) * size, &turned);
+  dp_status *status = dp_buffer_create((size_t)(width * g->k * size), &turned);
   if (status) {
     dp_status_release(status);
-    return NULL;
+    return false;
   }
-  dp_move_table()->transpose[size == 4 ? 2 : 3](turned->data, g->n, g->b, g->b_stride, g->k, g->n);
-  return turned;
+  for (int64_t j = 0; j < g->n; j += width) {
+    dp_gemm part = *g;
+    part.n = g->n - j < width ? g->n - j : width;
+    part.b = turned->data;
+    part.b_stride = part.n;
+    part.transpose_b = false;
+    part.c = (char *)g->c + j * size;
+    dp_move_table()->transpose[size == 4 ? 2 : 3](turned->data, part.n,
+                                                  (const char *)g->b + j * g->b_stride * size,
+                                                  g->b_stride, g->k, part.n);
+    run_plain(&part);
+  }
+  dp_buffer_release(turned);
+  return true;
 }
 
 static void run_loops(const dp_gemm *gemm) {
@@ -122,23 +152,8 @@ static void run_loops(const dp_gemm *gemm) {
     g.b = b_copy = conjugated(g.dtype, g.b, rows, columns, g.b_stride);
     g.b_stride = columns;
   }
-  dp_buffer *turned = turned_operand(&g);
-  if (turned) {
-    g.b = turned->data;
-    g.b_stride = g.n;
-    g.transpose_b = false;
-  }
-  dp_gemm_sizes sizes = {.m = g.m,
-                         .n = g.n,
-                         .k = g.k,
-                         .a_row = g.transpose_a ? 1 : g.a_stride,
-                         .a_column = g.transpose_a ? g.a_stride : 1,
-                         .b_row = g.b_stride,
-                         .c_row = g.c_stride,
-                         .b_transposed = g.transpose_b,
-                         .accumulates = g.accumulates};
-  dp_gemm_table()->fn[g.dtype](g.a, g.b, g.c, &sizes);
-  dp_buffer_release(turned);
+  if (!run_turned(&g))
+    run_plain(&g);
   dp_free(a_copy);
   dp_free(b_copy);
 }

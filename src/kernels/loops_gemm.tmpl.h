@@ -41,20 +41,22 @@ typedef struct DP_PASTE(panel, SUFFIX) {
 } DP_PASTE(panel, SUFFIX);
 #define PANEL_TYPE DP_PASTE(panel, SUFFIX)
 
-/* `rows` x `vectors` vectors of c; both, and whether the last vector is a part of one, are
- * constants where this is inlined. */
+/* `rows` x `vectors` vectors of c; both, whether the last vector is a part of one and the step
+ * between rows of a, if it is 1, are constants where this is inlined. Steps are unrolled, so that
+ * the ends of short sums are foreseen. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const bool is_part, const T *a,
-                       const PANEL_TYPE *panel, T *c) {
+DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const bool is_part, const int64_t a_row,
+                       const T *a, const PANEL_TYPE *panel, T *c) {
   VECTOR sum[TILE_ROWS][8];
   const T *b = panel->b;
-  const int64_t a_row = panel->a_row, c_row = panel->c_row;
+  const int64_t c_row = panel->c_row;
   DP_UNROLL
   for (int i = 0; i < rows; ++i)
     DP_UNROLL
   for (int v = 0; v < vectors; ++v)
     sum[i][v] = (VECTOR){0};
-  for (int64_t p = 0; p < panel->k; ++p, a += panel->a_column, b += panel->b_row) {
+  _Pragma("GCC unroll 4") for (int64_t p = 0; p < panel->k;
+                               ++p, a += panel->a_column, b += panel->b_row) {
     VECTOR row[8];
     DP_UNROLL
     for (int v = 0; v < vectors; ++v)
@@ -81,19 +83,19 @@ DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const bool is_part, co
 
 /* Rows [0, m) of one panel. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(rows_of, SUFFIX)(const int vectors, const bool is_part, const T *a, int64_t m,
-                          const PANEL_TYPE *panel, T *c) {
-  int64_t i = 0, a_row = panel->a_row, c_row = panel->c_row;
+DP_PASTE(rows_of, SUFFIX)(const int vectors, const bool is_part, const int64_t a_row, const T *a,
+                          int64_t m, const PANEL_TYPE *panel, T *c) {
+  int64_t i = 0, c_row = panel->c_row;
   for (; i + TILE_ROWS <= m; i += TILE_ROWS)
-    DP_PASTE(tile, SUFFIX)(TILE_ROWS, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+    DP_PASTE(tile, SUFFIX)(TILE_ROWS, vectors, is_part, a_row, a + i * a_row, panel, c + i * c_row);
   for (; i + 4 <= m; i += 4)
-    DP_PASTE(tile, SUFFIX)(4, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+    DP_PASTE(tile, SUFFIX)(4, vectors, is_part, a_row, a + i * a_row, panel, c + i * c_row);
   if (i + 2 <= m) {
-    DP_PASTE(tile, SUFFIX)(2, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+    DP_PASTE(tile, SUFFIX)(2, vectors, is_part, a_row, a + i * a_row, panel, c + i * c_row);
     i += 2;
   }
   if (i < m)
-    DP_PASTE(tile, SUFFIX)(1, vectors, is_part, a + i * a_row, panel, c + i * c_row);
+    DP_PASTE(tile, SUFFIX)(1, vectors, is_part, a_row, a + i * a_row, panel, c + i * c_row);
 }
 
 /* The first `width` columns of a panel; all of them where there are no masks. */
@@ -103,14 +105,17 @@ static void DP_PASTE(panel_rows, SUFFIX)(const T *a, int64_t m, PANEL_TYPE *pane
   int64_t last = width > LANES ? width - LANES : width;
   panel->mask = ((uint64_t)1 << last) - 1;
   if (width < LANES)
-    DP_PASTE(rows_of, SUFFIX)(1, true, a, m, panel, c);
+    DP_PASTE(rows_of, SUFFIX)(1, true, panel->a_row, a, m, panel, c);
   else if (width == LANES)
-    DP_PASTE(rows_of, SUFFIX)(1, false, a, m, panel, c);
+    DP_PASTE(rows_of, SUFFIX)(1, false, panel->a_row, a, m, panel, c);
   else if (width < PANEL)
-    DP_PASTE(rows_of, SUFFIX)(2, true, a, m, panel, c);
+    DP_PASTE(rows_of, SUFFIX)(2, true, panel->a_row, a, m, panel, c);
   else
 #endif
-    DP_PASTE(rows_of, SUFFIX)(2, false, a, m, panel, c);
+      if (panel->a_row == 1)
+    DP_PASTE(rows_of, SUFFIX)(2, false, 1, a, m, panel, c);
+  else
+    DP_PASTE(rows_of, SUFFIX)(2, false, panel->a_row, a, m, panel, c);
 }
 
 /* A panel of `width` columns of b, rows [0, k), zero beyond. */
@@ -182,7 +187,7 @@ static int64_t DP_PASTE(wide_row, SUFFIX)(const T *a, const T *b, T *c,
   for (; j + 8 * LANES <= sizes->n; j += 8 * LANES) {
     PANEL_TYPE panel = {b + j,    0, sizes->a_column,   sizes->b_row, 0,
                         sizes->k, 0, sizes->accumulates};
-    DP_PASTE(tile, SUFFIX)(1, 8, false, a, &panel, c + j);
+    DP_PASTE(tile, SUFFIX)(1, 8, false, 0, a, &panel, c + j);
   }
   return j;
 }

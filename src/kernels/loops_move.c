@@ -59,18 +59,43 @@ DEFINE_SQUARE(square8, unit8, longs2, longs2_any, 2, LOW2, HIGH2)
 
 /* Where a vector is a line of the cache, a square of lines is transposed in registers. */
 #ifdef __AVX512F__
-typedef uint32_t words16 __attribute__((vector_size(64)));
-typedef uint32_t words16_any __attribute__((vector_size(64), aligned(1), may_alias));
+#include <immintrin.h>
 typedef uint64_t longs8 __attribute__((vector_size(64)));
 typedef uint64_t longs8_any __attribute__((vector_size(64), aligned(1), may_alias));
-#define LOW_WORDS(a, b)                                                                            \
-  SHUFFLE(a, b, words16, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_WORDS(a, b)                                                                           \
-  SHUFFLE(a, b, words16, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_LONGS(a, b) SHUFFLE(a, b, longs8, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_LONGS(a, b) SHUFFLE(a, b, longs8, 4, 12, 5, 13, 6, 14, 7, 15)
-DEFINE_SQUARE(lines4, unit4, words16, words16_any, 16, LOW_WORDS, HIGH_WORDS)
 DEFINE_SQUARE(lines8, unit8, longs8, longs8_any, 8, LOW_LONGS, HIGH_LONGS)
+
+/* Four words of row i and of each fourth row behind it: memory is cheaper to read in quarters than
+ * registers are to shuffle across. */
+static inline __m512 four_rows(const unit4 *from, int64_t from_stride) {
+  __m512 rows = _mm512_castps128_ps512(_mm_loadu_ps((const float *)from));
+  rows = _mm512_insertf32x4(rows, _mm_loadu_ps((const float *)(from + 4 * from_stride)), 1);
+  rows = _mm512_insertf32x4(rows, _mm_loadu_ps((const float *)(from + 8 * from_stride)), 2);
+  return _mm512_insertf32x4(rows, _mm_loadu_ps((const float *)(from + 12 * from_stride)), 3);
+}
+
+/* Rows 0, 1, 2 and 3 of squares of four, side by side, become their columns. */
+static inline void store_columns(unit4 *to, int64_t to_stride, const __m512 *rows) {
+  __m512d low = _mm512_castps_pd(_mm512_unpacklo_ps(rows[0], rows[1]));
+  __m512d high = _mm512_castps_pd(_mm512_unpackhi_ps(rows[0], rows[1]));
+  __m512d next_low = _mm512_castps_pd(_mm512_unpacklo_ps(rows[2], rows[3]));
+  __m512d next_high = _mm512_castps_pd(_mm512_unpackhi_ps(rows[2], rows[3]));
+  _mm512_storeu_pd(to, _mm512_unpacklo_pd(low, next_low));
+  _mm512_storeu_pd(to + to_stride, _mm512_unpackhi_pd(low, next_low));
+  _mm512_storeu_pd(to + 2 * to_stride, _mm512_unpacklo_pd(high, next_high));
+  _mm512_storeu_pd(to + 3 * to_stride, _mm512_unpackhi_pd(high, next_high));
+}
+
+/* Every line is read whole before the next: strides may put all of them into one set. */
+static inline void lines4(unit4 *to, int64_t to_stride, const unit4 *from, int64_t from_stride) {
+  __m512 rows[4][4]; /* by quarters of the lines */
+  _Pragma("GCC unroll 4") for (int i = 0; i < 4; ++i)
+      _Pragma("GCC unroll 4") for (int quarter = 0; quarter < 4; ++quarter) rows[quarter][i] =
+          four_rows(from + i * from_stride + 4 * quarter, from_stride);
+  _Pragma("GCC unroll 4") for (int quarter = 0; quarter < 4; ++quarter)
+      store_columns(to + 4 * quarter * to_stride, to_stride, rows[quarter]);
+}
 #endif
 
 #define UNIT unit1
