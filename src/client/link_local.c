@@ -147,6 +147,7 @@ static void local_destroy(client_link *base) {
   local_link *link = (local_link *)base;
   dp_master_destroy(link->master);
   dp_worker_destroy(link->worker);
+  dp_kernels_settle();
   for (size_t i = 0; i < link->device_count; i++)
     dp_device_release(link->devices[i]);
   dp_free(link->devices);

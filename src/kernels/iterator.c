@@ -5,7 +5,7 @@
 
 static void resource_destroy(dp_resource *base) {
   dp_iterator_resource *resource = (dp_iterator_resource *)base;
-  dp_iterator_end(resource->base.device, resource->iterator);
+  dp_iterator_end(resource->iterator);
   pthread_mutex_destroy(&resource->lock);
   dp_components_deinit(&resource->base.components);
   DP_ARRAY_FREE(&resource->seeds.numbers);
@@ -20,13 +20,11 @@ static void resource_describe(dp_resource *base, dp_text *text) {
 const dp_resource_ops dp_iterator_resource_ops = {"N10tensorflow4data16IteratorResourceE",
                                                   resource_destroy, resource_describe};
 
-static dp_status *resource_create(const dp_node *node, dp_device *device,
-                                  dp_iterator_base **resource_out) {
+static dp_status *resource_create(const dp_node *node, dp_iterator_base **resource_out) {
   dp_components components;
   DP_RETURN_IF_ERROR(dp_components_read(node, &components));
   dp_iterator_resource *resource = DP_NEW(dp_iterator_resource);
   dp_resource_init(&resource->base.resource, &dp_iterator_resource_ops);
-  resource->base.device = device;
   resource->base.components = components;
   pthread_mutex_init(&resource->lock, NULL);
   *resource_out = &resource->base;

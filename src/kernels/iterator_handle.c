@@ -3,6 +3,7 @@
 #include <string.h>
 #include "kernels/io_internal.h"
 #include "kernels/iterator_internal.h"
+#include "kernels/kernels.h"
 #include "wire/tensor_codec.h"
 
 /* ---- Components ---- */
@@ -92,7 +93,6 @@ dp_status *dp_iterator_handle_init(dp_iterator_handle *handle, const dp_kernel_s
                                    const dp_iterator_kind *kind) {
   handle->kind = kind;
   handle->node = setup->node;
-  handle->device = setup->device;
   handle->resources = dp_resources_retain(setup->device->resources);
   return dp_resource_name_init(&handle->name, setup, false);
 }
@@ -108,7 +108,7 @@ void dp_iterator_handle_deinit(void *memory) {
 
 static dp_status *make_resource(void *arg, dp_resource **resource_out) {
   dp_iterator_handle *handle = arg;
-  return handle->kind->create(handle->node, handle->device, (dp_iterator_base **)resource_out);
+  return handle->kind->create(handle->node, (dp_iterator_base **)resource_out);
 }
 
 dp_status *dp_iterator_handle_find(dp_op_context *context, dp_iterator_handle *handle,
@@ -148,7 +148,7 @@ dp_status *dp_iterator_handle_compute(dp_op_context *context, void *state) {
 
 dp_status *dp_iterator_anonymous(dp_op_context *context, const dp_iterator_kind *kind) {
   dp_iterator_base *resource;
-  DP_RETURN_IF_ERROR(kind->create(context->node, context->device, &resource));
+  DP_RETURN_IF_ERROR(kind->create(context->node, &resource));
   dp_resource_handle *handle =
       dp_resource_make_handle(context->device->name, "", kind->anonymous_name, kind->ops);
   handle->object = resource;
@@ -219,14 +219,34 @@ dp_status *dp_iterator_from_text(dp_op_context *context, const dp_iterator_kind 
 }
 
 /* ---- The end ---- */
-static void end_walk(void *iterator) {
-  dp_iterator_destroy(iterator);
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int64_t count; /* of walks that end in the background */
+} endings = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void count_endings(int64_t difference) {
+  pthread_mutex_lock(&endings.lock);
+  endings.count += difference;
+  pthread_cond_broadcast(&endings.changed);
+  pthread_mutex_unlock(&endings.lock);
 }
 
-void dp_iterator_end(dp_device *device, dp_iterator *iterator) {
-  bool is_pool = dp_pool_is_current(device->compute) || dp_pool_is_current(device->blocking);
-  if (is_pool && iterator)
-    dp_dataset_run(end_walk, iterator);
-  else
-    dp_iterator_destroy(iterator);
+static void end_walk(void *iterator) {
+  dp_iterator_destroy(iterator);
+  count_endings(-1);
+}
+
+void dp_iterator_end(dp_iterator *iterator) {
+  if (!iterator)
+    return;
+  count_endings(1);
+  dp_dataset_run(end_walk, iterator);
+}
+
+void dp_kernels_settle(void) {
+  pthread_mutex_lock(&endings.lock);
+  while (endings.count > 0)
+    pthread_cond_wait(&endings.changed, &endings.lock);
+  pthread_mutex_unlock(&endings.lock);
 }

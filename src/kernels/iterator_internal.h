@@ -21,14 +21,13 @@ DP_MUST_USE dp_status *dp_components_check(const dp_components *components,
 /* What the resource of every kind begins with. */
 typedef struct dp_iterator_base {
   dp_resource resource;
-  dp_device *device; /* borrowed: it holds the resource */
   dp_components components;
 } dp_iterator_base;
 
 typedef struct dp_iterator_kind {
   const dp_resource_ops *ops;
   const char *anonymous_name;
-  dp_status *(*create)(const dp_node *node, dp_device *device, dp_iterator_base **resource_out);
+  dp_status *(*create)(const dp_node *node, dp_iterator_base **resource_out);
 } dp_iterator_kind;
 
 /* The state of a node that makes an iterator under a name. One without a shared name is its
@@ -37,7 +36,6 @@ typedef struct dp_iterator_handle {
   const dp_iterator_kind *kind;
   dp_resource_name name;
   const dp_node *node;
-  dp_device *device; /* borrowed */
   dp_resources *resources;
 } dp_iterator_handle;
 DP_MUST_USE dp_status *dp_iterator_handle_init(dp_iterator_handle *handle,
@@ -59,8 +57,9 @@ DP_MUST_USE dp_status *dp_iterator_from_text(dp_op_context *context, const dp_it
 /* An element into the outputs, whose types must fit; what is taken is unset in it. */
 DP_MUST_USE dp_status *dp_iterator_output_element(dp_op_context *context, dp_tensor *element,
                                                   int32_t count);
-/* Ends a walk: that waits for its calls, so not on a thread that they may need. */
-void dp_iterator_end(dp_device *device, dp_iterator *iterator);
+/* Ends a walk, which waits for its calls and may make one more: so on a thread of its own, whatever
+ * the caller is in the middle of. Accepts NULL. */
+void dp_iterator_end(dp_iterator *iterator);
 
 /* ---- One walk ---- */
 /* A named walk. Steps take elements one at a time under the lock; a new walk (MakeIterator)

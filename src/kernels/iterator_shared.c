@@ -22,7 +22,6 @@ typedef struct shard_queue {
 /* One incarnation. The resource holds a reference, who asks another. */
 typedef struct shared_walk {
   dp_refcount references;
-  dp_device *device; /* borrowed */
   int64_t incarnation, room;
   int32_t shard_count, components;
   dp_iterator *iterator; /* of who is pulling */
@@ -47,7 +46,6 @@ static shared_walk *walk_create(const shared_iterator *owner, dp_dataset *datase
                                 int64_t incarnation) {
   shared_walk *walk = DP_NEW(shared_walk);
   dp_refcount_init(&walk->references);
-  walk->device = owner->base.device;
   walk->incarnation = incarnation;
   walk->room = room > 0 ? room : 1;
   walk->shard_count = owner->shard_count;
@@ -74,7 +72,7 @@ static void walk_release(shared_walk *walk) {
       next = element->next;
       element_destroy(element, walk->components);
     }
-  dp_iterator_end(walk->device, walk->iterator);
+  dp_iterator_end(walk->iterator);
   dp_cancel_release(walk->cancel);
   pthread_cond_destroy(&walk->changed);
   pthread_mutex_destroy(&walk->lock);
@@ -186,15 +184,13 @@ static void shared_describe(dp_resource *base, dp_text *text) {
 static const dp_resource_ops shared_ops = {"N10tensorflow4data12_GLOBAL__N_119MultiDeviceIteratorE",
                                            shared_destroy, shared_describe};
 
-static dp_status *shared_create(const dp_node *node, dp_device *device,
-                                dp_iterator_base **resource_out) {
+static dp_status *shared_create(const dp_node *node, dp_iterator_base **resource_out) {
   const dp_attr *devices;
   dp_components components;
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "devices", DP_ATTR_LIST_STRING, &devices));
   DP_RETURN_IF_ERROR(dp_components_read(node, &components));
   shared_iterator *shared = DP_NEW(shared_iterator);
   dp_resource_init(&shared->base.resource, &shared_ops);
-  shared->base.device = device;
   shared->base.components = components;
   shared->shard_count = devices->count;
   pthread_mutex_init(&shared->lock, NULL);

@@ -5,5 +5,9 @@
 
 /* Registers the rows of every family (families_internal.h) with the runtime. */
 void dp_kernels_register(void);
+/* Waits for what kernels end in the background, on threads of their own: walks through datasets,
+ * which may still call functions. To be called when no step runs and all resources are dropped,
+ * before the pools of the devices go. */
+void dp_kernels_settle(void);
 
 #endif

@@ -19,6 +19,7 @@ struct dp_function_runtime {
   dp_device *device;
   dp_function_rewrite_fn rewrite;
   void *rewrite_arg;
+  dp_arena *rewrite_owner; /* of the first */
   pthread_mutex_t lock;
   dp_map *instances; /* canonical text -> dp_function_instance */
   /* Of the first: the task's devices, and their runtimes where there are any, under the lock. */
@@ -80,6 +81,7 @@ static void destroy_runtime(dp_function_runtime *runtime) {
   }
   dp_free(runtime->devices);
   dp_free(runtime->runtimes);
+  dp_arena_destroy(runtime->rewrite_owner);
   pthread_mutex_destroy(&runtime->lock);
   dp_library_release(runtime->library);
   dp_device_release(runtime->device);
@@ -144,9 +146,10 @@ dp_library *dp_function_runtime_library(dp_function_runtime *runtime) {
 }
 
 void dp_function_runtime_set_rewrite(dp_function_runtime *runtime, dp_function_rewrite_fn rewrite,
-                                     void *arg) {
+                                     void *arg, dp_arena *owner) {
   runtime->rewrite = rewrite;
   runtime->rewrite_arg = arg;
+  runtime->rewrite_owner = owner;
 }
 
 /* ---- Making an instance ---- */

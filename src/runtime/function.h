@@ -27,10 +27,12 @@ dp_function_runtime *dp_function_runtime_on(dp_function_runtime *runtime, size_t
 /* Drops what calls left in a container, on every device where they ran. */
 void dp_function_runtime_clear_container(dp_function_runtime *runtime, const char *container);
 
-/* A hook that may rewrite a function's body before it is compiled (the planner's optimizer). */
+/* A hook that may rewrite a function's body before it is compiled (the planner's optimizer). That
+ * may be long after the graph that brought the library is gone: `owner`, which holds what `arg`
+ * points to, is released with the runtime. Both may be NULL. */
 typedef dp_status *(*dp_function_rewrite_fn)(void *arg, dp_graph *graph);
 void dp_function_runtime_set_rewrite(dp_function_runtime *runtime, dp_function_rewrite_fn rewrite,
-                                     void *arg);
+                                     void *arg, dp_arena *owner);
 
 /* The instance stays valid as long as the runtime. */
 DP_MUST_USE dp_status *dp_function_get(dp_function_runtime *runtime, const dp_func *function,

@@ -89,6 +89,7 @@ void dp_task_destroy(dp_task *task) {
   dp_worker_destroy(task->worker);
   dp_links_destroy(task->links);
   dp_link_client_destroy(task->client);
+  dp_kernels_settle();
   dp_pool_destroy(task->compute);
   dp_pool_destroy(task->blocking);
   for (size_t i = 0; i < task->device_count; i++)

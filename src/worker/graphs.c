@@ -53,16 +53,31 @@ static dp_status *check_devices(dp_graph *graph, const worker_session *session) 
   return NULL;
 }
 
+/* The functions may outlive the graph, in datasets: they have the options for themselves. */
+static dp_status *make_functions(const registered_graph *whole, dp_library *library,
+                                 graph_unit *unit) {
+  worker_session *session = whole->session;
+  Tensorflow__GraphOptions *options = NULL;
+  dp_arena *arena = dp_arena_create();
+  dp_status *status = whole->options ? dp_wire_copy(whole->options, arena, &options) : NULL;
+  if (status) {
+    dp_arena_destroy(arena);
+    return status;
+  }
+  unit->functions = dp_function_runtime_create(library, unit->device);
+  dp_function_runtime_set_rewrite(unit->functions, dp_planner_rewrite_body, options, arena);
+  dp_function_runtime_set_devices(unit->functions, session->devices, session->device_count);
+  return NULL;
+}
+
 static dp_status *compile_unit(registered_graph *whole, dp_partition *partition, graph_unit *unit) {
   worker_session *session = whole->session;
   size_t at = find_device(session, partition->location);
   unit->device = session->devices[at];
   DP_RETURN_IF_ERROR(dp_planner_fuse(partition->graph, whole->options));
+  DP_RETURN_IF_ERROR(make_functions(whole, partition->graph->library, unit));
   dp_graph *graph = partition->graph;
   partition->graph = NULL;
-  unit->functions = dp_function_runtime_create(graph->library, unit->device);
-  dp_function_runtime_set_rewrite(unit->functions, dp_planner_rewrite_body, whole->options);
-  dp_function_runtime_set_devices(unit->functions, session->devices, session->device_count);
   dp_executor_options options = {.device = unit->device,
                                  .kernels = session->kernels[at],
                                  .functions = unit->functions,

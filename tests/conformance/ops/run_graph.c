@@ -188,6 +188,7 @@ int main(void) {
   unload(&session);
   dp_kernel_cache_release(session.kernels);
   dp_device_release(session.device);
+  dp_kernels_settle();
   dp_pool_destroy(session.compute);
   dp_pool_destroy(session.blocking);
   return 0;

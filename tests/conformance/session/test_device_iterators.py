@@ -1,6 +1,8 @@
 """Input for several devices of one task: MultiDeviceIterator, as TensorFlow's distribution of
 datasets over devices builds it (remote calls, generators, prefetching on each device)."""
 
+import ctypes
+
 import pytest
 import tensorflow as tf
 from tensorflow.python.data.ops import multi_device_iterator_ops
@@ -107,3 +109,31 @@ def test_an_error_goes_to_the_device_whose_turn_it_is(ours):
             with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
                 session.run(second)
             assert session.run([first, second]) == [4, 5]
+
+
+def test_a_server_stops_in_the_middle_of_walks():
+    """What ends the walks still calls functions: the generators' last ones."""
+    server = Server("--port", "0", "--cpu-devices", "3")
+    with tf.Graph().as_default():
+        iterator = multi_device_iterator_ops.MultiDeviceIterator(
+            tf1.data.Dataset.range(1000).repeat(), DEVICES, prefetch_buffer_size=2)
+        elements = iterator.get_next()
+        session = session_on(server.target)
+        # Closing it, or collecting it, would wait for the server.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
+        session.run(iterator.initializer)
+        assert session.run(elements) == [0, 1]
+    server.stop()
+
+
+def test_a_named_walk_outlives_the_session_that_began_it(devices):
+    """Its function, and the one within, are called first in the next session."""
+    with tf.Graph().as_default():
+        dataset = tf1.data.Dataset.range(5).map(
+            lambda x: tf.cond(tf.greater(x, 1), lambda: x * 10, lambda: x))
+        iterator = tf1.data.make_initializable_iterator(dataset, shared_name="walk that stays")
+        element = iterator.get_next()
+        with session_on(devices) as session:
+            session.run(iterator.initializer)
+        with session_on(devices) as session:
+            assert [session.run(element) for _ in range(4)] == [0, 1, 20, 30]

@@ -120,8 +120,9 @@ def test_functions_and_loops(session):
         return tf1.gradients(tf.nn.max_pool2d(value, 2, 2, "SAME"), value)[0]
 
     def again(count, value):
-        return count + 1, value * 0 + x + gradient(x) * 0 + tf1.gradients(
-            tf.nn.max_pool2d(x + value * 0, 2, 2, "SAME"), x)[0]
+        inside = x + value * 0
+        return count + 1, inside + gradient(inside) * 0 + tf1.gradients(
+            tf.nn.max_pool2d(inside, 2, 2, "SAME"), inside)[0]
     looped = tf.while_loop(lambda count, _: count < 3, again, [0, x])[1]
     branch = tf.cond(tf.reduce_sum(x) < 1e9, lambda: gradient(x), lambda: x)
     found = session.run([gradient(x), looped, branch], {x: image})
