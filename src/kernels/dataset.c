@@ -46,18 +46,37 @@ void dp_dataset_set_components(dp_dataset *dataset, int32_t count, const dp_dtyp
   }
 }
 
-dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node) {
+dp_status *dp_components_read(const dp_node *node, dp_components *components_out) {
   const dp_attr *types, *shapes;
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_types", DP_ATTR_LIST_TYPE, &types));
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_shapes", DP_ATTR_LIST_SHAPE, &shapes));
   if (types->count != shapes->count)
     return DP_INVALID("`output_types` and `output_shapes` must be the same length. Got %d vs. %d",
                       types->count, shapes->count);
-  dp_dtype *dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)types->count + 1);
-  for (int32_t i = 0; i < types->count; ++i)
-    dtypes[i] = (dp_dtype)types->types[i];
-  dp_dataset_set_components(dataset, types->count, dtypes, shapes->shapes);
-  dp_free(dtypes);
+  dp_components components = {
+      .count = types->count,
+      .dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)types->count + 1),
+      .shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)types->count + 1),
+  };
+  for (int32_t i = 0; i < types->count; ++i) {
+    components.dtypes[i] = (dp_dtype)types->types[i];
+    components.shapes[i] = shapes->shapes[i];
+  }
+  *components_out = components;
+  return NULL;
+}
+
+void dp_components_deinit(dp_components *components) {
+  dp_free(components->dtypes);
+  dp_free(components->shapes);
+  *components = (dp_components){0};
+}
+
+dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node) {
+  dp_components components;
+  DP_RETURN_IF_ERROR(dp_components_read(node, &components));
+  dp_dataset_set_components(dataset, components.count, components.dtypes, components.shapes);
+  dp_components_deinit(&components);
   return NULL;
 }
 

@@ -82,7 +82,15 @@ void dp_dataset_release(dp_dataset *dataset); /* accepts NULL */
 /* Replaces the components by copies of these. */
 void dp_dataset_set_components(dp_dataset *dataset, int32_t count, const dp_dtype *dtypes,
                                const dp_partial_shape *shapes);
-/* From the node's lists output_types and output_shapes. */
+/* The components of elements as a node declares them, in its lists output_types and output_shapes.
+ */
+typedef struct dp_components {
+  int32_t count;
+  dp_dtype *dtypes;
+  dp_partial_shape *shapes;
+} dp_components;
+DP_MUST_USE dp_status *dp_components_read(const dp_node *node, dp_components *components_out);
+void dp_components_deinit(dp_components *components);
 DP_MUST_USE dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node);
 int64_t dp_dataset_cardinality(dp_dataset *dataset);
 bool dp_dataset_same_dtypes(const dp_dataset *a, const dp_dataset *b);

@@ -7,32 +7,6 @@
 #include "wire/tensor_codec.h"
 
 /* ---- Components ---- */
-dp_status *dp_components_read(const dp_node *node, dp_components *components_out) {
-  const dp_attr *types, *shapes;
-  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_types", DP_ATTR_LIST_TYPE, &types));
-  DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_shapes", DP_ATTR_LIST_SHAPE, &shapes));
-  if (types->count != shapes->count)
-    return DP_INVALID("`output_types` and `output_shapes` must be the same length. Got %d vs. %d",
-                      types->count, shapes->count);
-  dp_components components = {
-      .count = types->count,
-      .dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)types->count + 1),
-      .shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)types->count + 1),
-  };
-  for (int32_t i = 0; i < types->count; ++i) {
-    components.dtypes[i] = (dp_dtype)types->types[i];
-    components.shapes[i] = shapes->shapes[i];
-  }
-  *components_out = components;
-  return NULL;
-}
-
-void dp_components_deinit(dp_components *components) {
-  dp_free(components->dtypes);
-  dp_free(components->shapes);
-  *components = (dp_components){0};
-}
-
 static dp_status *check_dtype(int32_t index, dp_dtype expected, dp_dtype dtype) {
   if (dtype == expected)
     return NULL;

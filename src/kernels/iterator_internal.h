@@ -5,15 +5,6 @@
 #include "kernels/dataset_internal.h"
 
 /* ---- Kinds of iterators, and handles to them (iterator_handle.c) ---- */
-/* The components of elements as a node declares them. */
-typedef struct dp_components {
-  int32_t count;
-  dp_dtype *dtypes;
-  dp_partial_shape *shapes;
-} dp_components;
-/* From the lists output_types and output_shapes. */
-DP_MUST_USE dp_status *dp_components_read(const dp_node *node, dp_components *components_out);
-void dp_components_deinit(dp_components *components);
 /* Whether a dataset's components fit; worded as TensorFlow. */
 DP_MUST_USE dp_status *dp_components_check(const dp_components *components,
                                            const dp_dataset *dataset);

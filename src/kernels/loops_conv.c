@@ -2,10 +2,8 @@
 #include "kernels/loops_conv_internal.h"
 
 #include <string.h>
+#include "kernels/loops_madd_internal.h"
 #include "kernels/loops_types_internal.h"
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
 
@@ -25,21 +23,6 @@ typedef enum reading { READS_RUNS, READS_STEPS, READS_SIDE } reading;
 #define VECTOR_BYTES 16
 #define TILE_ROWS 4
 #define TILE_VECTORS 2
-#endif
-
-#if defined(__AVX512F__)
-#define MADD_FLOAT(sum, a, b)                                                                      \
-  ((vector_float)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(sum)))
-#define MADD_DOUBLE(sum, a, b)                                                                     \
-  ((vector_double)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(sum)))
-#elif defined(__AVX2__)
-#define MADD_FLOAT(sum, a, b)                                                                      \
-  ((vector_float)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(sum)))
-#define MADD_DOUBLE(sum, a, b)                                                                     \
-  ((vector_double)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(sum)))
-#else
-#define MADD_FLOAT(sum, a, b) ((sum) + (a) * (b))
-#define MADD_DOUBLE(sum, a, b) ((sum) + (a) * (b))
 #endif
 
 #define T float
@@ -65,7 +48,7 @@ typedef enum reading { READS_RUNS, READS_STEPS, READS_SIDE } reading;
 #define T uint32_t
 #define SUFFIX uint32
 #define LANES (VECTOR_BYTES / 4)
-#define MADD(sum, a, b) ((sum) + (a) * (b))
+#define MADD MADD_PLAIN
 #include "kernels/loops_conv.tmpl.h"
 #undef T
 #undef SUFFIX

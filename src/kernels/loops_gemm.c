@@ -4,10 +4,8 @@
 #include "kernels/loops_gemm_internal.h"
 
 #include <string.h>
+#include "kernels/loops_madd_internal.h"
 #include "kernels/loops_types_internal.h"
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -30,22 +28,6 @@
 #define TILE_ROWS 4
 #define HAS_MASKS 0
 #endif
-
-#if defined(__AVX512F__)
-#define MADD_FLOAT(sum, a, b)                                                                      \
-  ((vector_float)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(sum)))
-#define MADD_DOUBLE(sum, a, b)                                                                     \
-  ((vector_double)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(sum)))
-#elif defined(__AVX2__)
-#define MADD_FLOAT(sum, a, b)                                                                      \
-  ((vector_float)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(sum)))
-#define MADD_DOUBLE(sum, a, b)                                                                     \
-  ((vector_double)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(sum)))
-#else
-#define MADD_FLOAT(sum, a, b) ((sum) + (a) * (b))
-#define MADD_DOUBLE(sum, a, b) ((sum) + (a) * (b))
-#endif
-#define MADD_PLAIN(sum, a, b) ((sum) + (a) * (b))
 
 #define T float
 #define SUFFIX float
