@@ -81,9 +81,8 @@ typedef struct memory {
   dp_arena *arena;
   bool keeps_nothing; /* what is to stay for the next image goes with this one too */
 } memory;
-#define ALIGNMENT                                                                                  \
-  ((size_t)64) /* for its vector code, which also reads and writes whole vectors                   \
-                */
+/* For its vector code, which also reads and writes whole vectors. */
+#define ALIGNMENT ((size_t)64)
 #define MOST_RESTING_BYTES ((size_t)1 << 20)
 
 static void *from_arena(memory *memory, size_t size) {
@@ -141,20 +140,36 @@ typedef struct source {
   struct jpeg_source_mgr manager;
   dp_view data;
   bool recover;
+  const JOCTET *again; /* what was given once more, and how many bytes of it in all */
+  size_t bytes_again;
 } source;
+#define MOST_BYTES_AGAIN ((size_t)1 << 16) /* a segment is no longer */
 static const JOCTET end_marker[2] = {0xff, JPEG_EOI};
 
 static void source_start(j_decompress_ptr jpeg) {
   source *source = (struct source *)jpeg->src;
   source->manager.next_input_byte = (const JOCTET *)source->data.data;
   source->manager.bytes_in_buffer = source->data.length;
+  source->again = NULL;
+}
+
+/* The library has read on to the end, where something is missing, but holds on to the bytes since
+ * its last stop. They are given once more, as TensorFlow does, but not for ever. */
+static boolean source_again(j_decompress_ptr jpeg, source *source) {
+  if (source->again != source->manager.next_input_byte)
+    source->bytes_again = 0;
+  source->again = source->manager.next_input_byte;
+  if (source->bytes_again > MOST_BYTES_AGAIN)
+    ERREXIT(jpeg, JERR_FILE_READ);
+  source->bytes_again += source->manager.bytes_in_buffer;
+  return source->recover;
 }
 
 /* The end came too early: when truncated files are to be saved, pretends that it is a good one. */
 static boolean source_fill(j_decompress_ptr jpeg) {
   source *source = (struct source *)jpeg->src;
   if (source->manager.bytes_in_buffer > 0)
-    return source->recover;
+    return source_again(jpeg, source);
   if (source->data.length > 0 && source->manager.next_input_byte != end_marker && source->recover) {
     source->manager.next_input_byte = end_marker;
     source->manager.bytes_in_buffer = 2;
