@@ -50,7 +50,7 @@ DP_MUST_USE dp_status *dp_png_decode(dp_view data, int channels, int bits, void 
 DP_MUST_USE dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height,
                                      int channels, int bits, int compression, dp_text *out);
 
-/* ---- JPEG, by libjpeg, which is loaded when the first image comes ---- */
+/* ---- JPEG, by libjpeg, which is loaded when the first image comes that needs it ---- */
 typedef struct dp_jpeg_options {
   int channels; /* 0: the file's, at most 3 */
   int ratio;    /* 1, 2, 4, 8: by how much smaller */
@@ -63,6 +63,12 @@ typedef struct dp_jpeg_options {
 typedef uint8_t *(*dp_image_allocate_fn)(void *arg, const dp_image_size *size);
 DP_MUST_USE dp_status *dp_jpeg_decode(dp_view data, const dp_jpeg_options *options,
                                       dp_image_allocate_fn allocate, void *arg);
+/* Its two ways, which give the same. The first one takes small and plain images only: false, and
+ * nothing is done, for all others. */
+bool dp_jpeg_decode_small(dp_view data, const dp_jpeg_options *options,
+                          dp_image_allocate_fn allocate, void *arg, dp_status **status_out);
+DP_MUST_USE dp_status *dp_jpeg_decode_by_library(dp_view data, const dp_jpeg_options *options,
+                                                 dp_image_allocate_fn allocate, void *arg);
 DP_MUST_USE dp_status *dp_jpeg_size(dp_view data, dp_image_size *size_out);
 typedef struct dp_jpeg_write_options {
   int quality;

@@ -1,6 +1,7 @@
-/* JPEG files by libjpeg (the turbo one that distributions have). The library is opened when the
- * first image comes: a server that never sees one does not pay for it. Its errors leave through
- * longjmp, so each entry keeps what it must free in one struct that outlives the jump. */
+/* JPEG files by libjpeg (the turbo one that distributions have), but those that codec_jpeg_small.c
+ * reads. The library is opened when the first image comes: a server that never sees one does not
+ * pay for it. Its errors leave through longjmp, so each entry keeps what it must free in one struct
+ * that outlives the jump. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -363,8 +364,8 @@ static dp_status *read_image(reader *reader, dp_view data, const dp_jpeg_options
   return NULL;
 }
 
-dp_status *dp_jpeg_decode(dp_view data, const dp_jpeg_options *options,
-                          dp_image_allocate_fn allocate, void *arg) {
+dp_status *dp_jpeg_decode_by_library(dp_view data, const dp_jpeg_options *options,
+                                     dp_image_allocate_fn allocate, void *arg) {
   DP_RETURN_IF_ERROR(need_library());
   reader *reader = reader_take();
   dp_status *status = read_image(reader, data, options, allocate, arg);

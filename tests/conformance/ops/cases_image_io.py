@@ -133,6 +133,16 @@ for data in JPEGS:
     CASES.append(Case("DecodeImage", [data], {"dtype": tf.uint16}))
     CASES.append(Case("DecodeGif", [data]))
     CASES.append(Case("DecodeBmp", [data]))
+# Small ones are decoded in another way.
+with tf.Graph().as_default():
+    SMALL_JPEGS = [run(R.EncodeJpeg(image=image, quality=quality, chroma_downsampling=downsampling))
+                   for image in (smooth(1, 1, 3), smooth(16, 16, 3), smooth(5, 3, 3), smooth(33, 9, 3),
+                                 np.random.RandomState(7).randint(0, 256, [18, 41, 3]).astype(np.uint8))
+                   for quality in (5, 60, 95, 100) for downsampling in (False, True)]
+for data in SMALL_JPEGS:
+    CASES += [Case("DecodeJpeg", [data], {"fancy_upscaling": fancy, "dct_method": method})
+              for fancy in (False, True) for method in ("INTEGER_FAST", "INTEGER_ACCURATE")]
+    CASES += [Case("DecodeJpeg", [data], {"channels": 1}), Case("DecodeImage", [data])]
 
 
 def without_segments(data, kind):

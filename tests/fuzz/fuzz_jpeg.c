@@ -1,0 +1,53 @@
+/* An image from a stranger, behind a byte of settings. What is decoded without libjpeg must have
+ * its size and its pixels; what the library refuses must not be decoded. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/memory.h"
+#include "kernels/codec_internal.h"
+
+typedef struct pixels {
+  dp_image_size size;
+  uint8_t *data;
+  size_t length;
+} pixels;
+
+static uint8_t *allocate(void *arg, const dp_image_size *size) {
+  pixels *pixels = arg;
+  if (size->width * size->height > 1 << 16)
+    return NULL;
+  pixels->size = *size;
+  pixels->length = (size_t)(size->width * size->height * size->channels);
+  return pixels->data = dp_malloc(pixels->length);
+}
+
+static void compare(const pixels *a, const pixels *b) {
+  if (a->size.width != b->size.width || a->size.height != b->size.height ||
+      a->size.channels != b->size.channels || memcmp(a->data, b->data, a->length) != 0)
+    abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 1 || size > 4096)
+    return 0;
+  static const int channels[4] = {0, 1, 3, 0};
+  dp_jpeg_options options = {.channels = channels[data[0] & 3],
+                             .ratio = 1,
+                             .fancy_upscaling = data[0] & 4,
+                             .is_accurate = data[0] & 8,
+                             .recover_truncated = data[0] & 16,
+                             .acceptable_fraction = 1.0f};
+  dp_view image = {(const char *)data + 1, size - 1};
+  pixels small = {0}, large = {0};
+  dp_status *status = NULL, *library_status;
+  bool is_taken = dp_jpeg_decode_small(image, &options, allocate, &small, &status);
+  library_status = dp_jpeg_decode_by_library(image, &options, allocate, &large);
+  if (is_taken && (status || library_status))
+    abort();
+  if (is_taken)
+    compare(&small, &large);
+  dp_status_release(status);
+  dp_status_release(library_status);
+  dp_free(small.data);
+  dp_free(large.data);
+  return 0;
+}
