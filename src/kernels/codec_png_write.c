@@ -30,12 +30,12 @@ static void add_chunk(dp_text *out, const char *name, const void *data, size_t l
 /* A stream and its settings; window_bits is 0 when there is none yet. */
 typedef struct packer {
   z_stream stream;
-  int window_bits, compression;
+  int window_bits, compression, strategy;
 } packer;
 
 typedef struct writer {
   packer large, small;
-  int compression;
+  int compression, strategy;
   z_stream *stream;    /* of one of the packers; NULL before the first bytes */
   uint8_t block[8192]; /* an IDAT chunk, as libpng cuts them */
   uint64_t bytes;      /* of all rows */
@@ -78,16 +78,19 @@ static void writer_give(writer *writer) {
 }
 
 /* A stream for these settings, at its beginning. */
-static bool packer_reset(packer *packer, int window_bits, int compression, int memory_level) {
-  if (packer->window_bits == window_bits && packer->compression == compression)
+static bool packer_reset(packer *packer, int window_bits, int compression, int strategy,
+                         int memory_level) {
+  if (packer->window_bits == window_bits && packer->compression == compression &&
+      packer->strategy == strategy)
     return deflateReset(&packer->stream) == Z_OK;
   deflateEnd(&packer->stream);
   packer->window_bits = 0;
-  if (deflateInit2(&packer->stream, compression, Z_DEFLATED, window_bits, memory_level,
-                   Z_FILTERED) != Z_OK)
+  if (deflateInit2(&packer->stream, compression, Z_DEFLATED, window_bits, memory_level, strategy) !=
+      Z_OK)
     return false;
   packer->window_bits = window_bits;
   packer->compression = compression;
+  packer->strategy = strategy;
   return true;
 }
 
@@ -157,7 +160,8 @@ static bool writer_begin(writer *writer, const uint8_t *data, size_t length) {
   bool is_small = searches_all && writer->bytes <= SMALL_BYTES && length == writer->bytes &&
                   dp_png_table()->is_varied(data, length, LEAST_SEARCH);
   packer *packer = is_small ? &writer->small : &writer->large;
-  if (!packer_reset(packer, bits, compression, is_small ? SMALL_MEMORY : LARGE_MEMORY))
+  if (!packer_reset(packer, bits, compression, writer->strategy,
+                    is_small ? SMALL_MEMORY : LARGE_MEMORY))
     return false;
   writer->stream = &packer->stream;
   writer->stream->next_out = writer->block;
@@ -274,6 +278,8 @@ dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height, int 
   writer->out = out;
   writer->bytes = bytes;
   writer->compression = compression;
+  /* A single pixel has no neighbour, so that there is no filter to choose. */
+  writer->strategy = width == 1 && height == 1 ? Z_DEFAULT_STRATEGY : Z_FILTERED;
   writer->stream = NULL;
   writer->has_begun = false;
   write_head(out, width, height, channels, bits);

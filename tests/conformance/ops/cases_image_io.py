@@ -96,6 +96,11 @@ for channels in (1, 2, 3, 4):
         image = (smooth(19, 23, channels).astype(dtype) * (1 if dtype == np.uint8 else 257))
         for compression in (-1, 0, 9):
             CASES.append(Case("EncodePng", [image], {"compression": compression}))
+# A single pixel is not filtered, and packed accordingly; a single row or column is.
+for shape in ((1, 1, 4), (1, 5, 1), (5, 1, 1)):
+    for compression in (-1, 1, 5, 9):
+        CASES.append(Case("EncodePng", [np.full(shape, 255, np.uint8)],
+                          {"compression": compression}))
 # Around what zlib gets less memory for: varied and not, small and not.
 SMALL = np.random.RandomState(9)
 for height, width, channels in ((16, 16, 3), (36, 36, 3), (37, 36, 3), (28, 28, 1), (9, 30, 4)):
