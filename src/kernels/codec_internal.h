@@ -46,7 +46,9 @@ typedef struct dp_image_size {
 DP_MUST_USE dp_status *dp_png_size(dp_view data, int channels, dp_image_size *size_out);
 /* Into memory for size_out's pixels of 8 or 16 bits a channel. */
 DP_MUST_USE dp_status *dp_png_decode(dp_view data, int channels, int bits, void *pixels);
-/* Appends a PNG file. `bits` is 8 or 16; compression -1 (the default) to 9. */
+/* Appends a PNG file. `bits` is 8 or 16; compression -1 (the default) to 9, where the bytes are
+ * TensorFlow's, or DP_PNG_ANY_BYTES: about as few, sooner. */
+#define DP_PNG_ANY_BYTES (-2)
 DP_MUST_USE dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height,
                                      int channels, int bits, int compression, dp_text *out);
 

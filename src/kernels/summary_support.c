@@ -413,7 +413,7 @@ dp_status *dp_summary_add_images(dp_summary *summary, dp_view tag, const dp_tens
     value->image->width = (int32_t)dims[2];
     value->image->colorspace = channels;
     dp_text png = {0};
-    status = dp_png_encode(from, dims[2], dims[1], channels, 8, -1, &png);
+    status = dp_png_encode(from, dims[2], dims[1], channels, 8, DP_PNG_ANY_BYTES, &png);
     if (!status)
       set_bytes(summary, &png, &value->image->encoded_image_string);
     dp_text_deinit(&png);

@@ -6,6 +6,7 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
+from pictures import seen
 from runner import Case, bfloat16
 
 R = tf.raw_ops
@@ -40,28 +41,29 @@ CASES += [
 ]
 
 # ---- Images and sounds ----
+def image_case(*inputs, **attrs):
+    CASES.append(Case("ImageSummary", inputs, attrs, seen=seen))
+
+
 GRADIENT = np.linspace(0, 255, 2 * 17 * 13 * 3).reshape(2, 17, 13, 3)
 for channels in (1, 3, 4):
-    CASES.append(Case("ImageSummary", [b"i", RNG.randint(0, 256, [2, 5, 7, channels])
-                                       .astype(np.uint8)]))
+    image_case(b"i", RNG.randint(0, 256, [2, 5, 7, channels]).astype(np.uint8))
 for dtype in (np.uint8, np.float32, np.float64, np.float16):
-    CASES.append(Case("ImageSummary", [b"i", GRADIENT.astype(dtype)], {"max_images": 1}))
-    CASES.append(Case("ImageSummary", [b"i", GRADIENT.astype(dtype)], {"max_images": 5}))
+    image_case(b"i", GRADIENT.astype(dtype), max_images=1)
+    image_case(b"i", GRADIENT.astype(dtype), max_images=5)
 BAD = (GRADIENT - 100).astype(np.float32)
 BAD[0, 3, 4, 1] = np.nan
 BAD[1, 0, 0, 0] = np.inf
-CASES += [
-    Case("ImageSummary", [b"i", BAD]),
-    Case("ImageSummary", [b"i", np.zeros([1, 3, 3, 1], np.float32)]),
-    Case("ImageSummary", [b"i", np.full([1, 1, 9, 1], 7, np.float32)]),
-    Case("ImageSummary", [b"i", np.full([1, 9, 1, 3], -7, np.float64)]),
-    Case("ImageSummary", [b"i", np.zeros([1, 3, 3, 2], np.float32)]),
-    Case("ImageSummary", [b"i", np.zeros([3, 3, 1], np.float32)]),
-    Case("ImageSummary", [b"i", np.zeros([1, 0, 3, 1], np.float32)]),
-    Case("ImageSummary", [strings("a", "b"), np.zeros([1, 3, 3, 1], np.float32)]),
-    Case("ImageSummary", [b"i", RNG.randint(0, 256, [1, 200, 300, 3]).astype(np.uint8)]),
-    Case("ImageSummary", [b"i", np.uint8(GRADIENT.repeat(20, 1).repeat(20, 2))]),
-]
+image_case(b"i", BAD)
+image_case(b"i", np.zeros([1, 3, 3, 1], np.float32))
+image_case(b"i", np.full([1, 1, 9, 1], 7, np.float32))
+image_case(b"i", np.full([1, 9, 1, 3], -7, np.float64))
+image_case(b"i", np.zeros([1, 3, 3, 2], np.float32))
+image_case(b"i", np.zeros([3, 3, 1], np.float32))
+image_case(b"i", np.zeros([1, 0, 3, 1], np.float32))
+image_case(strings("a", "b"), np.zeros([1, 3, 3, 1], np.float32))
+image_case(b"i", RNG.randint(0, 256, [1, 200, 300, 3]).astype(np.uint8))
+image_case(b"i", np.uint8(GRADIENT.repeat(20, 1).repeat(20, 2)))
 WAVE = np.sin(np.arange(60)).reshape(2, 15, 2).astype(np.float32) * 1.2
 for rate in (8000.0, 0.2, 0.0):
     CASES.append(Case("AudioSummaryV2", [b"a", WAVE, np.float32(rate)]))

@@ -7,6 +7,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import runner  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from pictures import show_pixels  # noqa: E402
 from test_checkpoint_files import run_both  # noqa: E402
 
 tf1 = tf.compat.v1
@@ -23,6 +24,7 @@ def read_events(folder):
         assert event.wall_time > 1e9
         event.wall_time = 0
         event.ClearField("source_metadata")
+        show_pixels(event.summary)
         found.append(event)
     return found
 
