@@ -134,11 +134,7 @@ static dp_status *forward_compute(dp_op_context *context, void *memory) {
 static dp_status *gradient_compute(dp_op_context *context, void *memory) {
   const activation_state *state = memory;
   const dp_tensor *gradients = dp_op_input(context, 0), *features = dp_op_input(context, 1);
-  if (!dp_shape_equal(&gradients->shape, &features->shape))
-    return DP_INVALID("Inputs to operation %s of type %s must have the same size and shape.  "
-                      "Input 0: %s != input 1: %s",
-                      context->node->name, context->node->op->name,
-                      dp_shape_text(&gradients->shape), dp_shape_text(&features->shape));
+  DP_RETURN_IF_ERROR(dp_kernel_expect_same_size(context, 1));
   activation_work work = {state, gradients->data, features->data, NULL};
   dp_shape shape = gradients->shape;
   dp_tensor *output;

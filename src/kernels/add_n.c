@@ -94,14 +94,8 @@ static dp_status *add_compute(dp_op_context *context, void *memory) {
     dp_op_pass(context, 0, 0);
     return NULL;
   }
-  for (int32_t i = 1; i < context->input_count; ++i) {
-    const dp_tensor *input = dp_op_input(context, i);
-    if (!dp_shape_equal(&first->shape, &input->shape))
-      return DP_INVALID("Inputs to operation %s of type %s must have the same size and shape.  "
-                        "Input 0: %s != input %d: %s",
-                        context->node->name, context->node->op->name, dp_shape_text(&first->shape),
-                        i, dp_shape_text(&input->shape));
-  }
+  for (int32_t i = 1; i < context->input_count; ++i)
+    DP_RETURN_IF_ERROR(dp_kernel_expect_same_size(context, i));
   /* Only the first input's memory may hold the growing sum. */
   dp_shape shape = first->shape;
   dp_tensor *output;

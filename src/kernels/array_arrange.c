@@ -189,7 +189,7 @@ static dp_status *reverse_v2_compute(dp_op_context *context, void *state) {
     int64_t value = dp_tensor_int_at(list, i);
     int axis;
     if (!dp_kernel_normalize_axis(value, input->shape.rank, &axis))
-      return DP_INVALID("'axis'[%lld] = %lld is out of valid range [0, %d]", (long long)i,
+      return DP_INVALID("'axis'[%lld] = %lld is out of valid range [0, %d", (long long)i,
                         (long long)value, input->shape.rank - 1);
     if (axes >> axis & 1)
       return DP_INVALID("axis %d specified more than once.", axis);

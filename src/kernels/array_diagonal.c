@@ -32,7 +32,7 @@ static dp_status *diag_part_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   int rank = input->shape.rank;
   if (rank % 2 != 0)
-    return DP_INVALID("The rank of the tensor should be even, got shape %s",
+    return DP_INVALID("The rank of the tensor should be even and positive, got shape %s",
                       dp_shape_text(&input->shape));
   for (int i = 0; i < rank / 2; ++i)
     if (input->shape.dims[i] != input->shape.dims[i + rank / 2])
@@ -190,11 +190,11 @@ static void move_diagonals(dp_op_context *context, const diag_state *state,
   }
 }
 
-static dp_status *check_bounds(const diagonals *diagonals) {
+static dp_status *check_bounds(const diagonals *diagonals, const char *end) {
   if (!((-diagonals->rows < diagonals->lower && diagonals->lower < diagonals->columns) ||
         diagonals->lower == 0))
-    return DP_INVALID("lower_diag_index is out of bound: %lld It must be between %lld and %lld",
-                      (long long)diagonals->lower, (long long)-diagonals->rows,
+    return DP_INVALID("lower_diag_index is out of bound: %lld%s It must be between %lld and %lld",
+                      (long long)diagonals->lower, end, (long long)-diagonals->rows,
                       (long long)diagonals->columns);
   if (!((-diagonals->rows < diagonals->upper && diagonals->upper < diagonals->columns) ||
         diagonals->upper == 0))
@@ -222,7 +222,7 @@ static dp_status *part_compute(dp_op_context *context, void *state) {
   const void *padding = NULL;
   if (context->input_count > 1) {
     DP_RETURN_IF_ERROR(read_diagonals(dp_op_input(context, 1), &diagonals));
-    DP_RETURN_IF_ERROR(check_bounds(&diagonals));
+    DP_RETURN_IF_ERROR(check_bounds(&diagonals, "."));
     if (dp_tensor_elements(dp_op_input(context, 2)) != 1)
       return DP_INVALID("padding_value must be a scalar, received shape: %s",
                         dp_shape_text(&dp_op_input(context, 2)->shape));
@@ -318,19 +318,18 @@ static dp_status *make_compute(dp_op_context *context, void *state) {
 static dp_status *check_set(const dp_shape *input, const dp_shape *diagonal,
                             const diagonals *diagonals) {
   int outer = input->rank - 2;
-  bool fits = diagonal->rank == outer + 1 + (diagonals->count > 1);
-  for (int i = 0; fits && i < outer; ++i)
-    fits = diagonal->dims[i] == input->dims[i];
-  if (fits && diagonals->count > 1)
-    fits = diagonal->dims[outer] == diagonals->count;
-  if (fits && diagonal->dims[diagonal->rank - 1] == diagonals->longest)
+  int64_t dims[DP_MAX_RANK];
+  memcpy(dims, input->dims, sizeof dims);
+  dims[outer] = diagonals->count;
+  dims[outer + (diagonals->count > 1)] = diagonals->longest;
+  dp_shape wanted = dp_shape_of(outer + 1 + (diagonals->count > 1), dims);
+  if (dp_shape_equal(diagonal, &wanted))
     return NULL;
-  return DP_INVALID(
-      "Either first dimensions of diagonal don't match input.shape[:-2], or "
-      "diagonal.shape[:-1] is not equal to the longest diagonal in range [%lld:%lld].\n"
-      "Input shape: %s\nDiagonal shape: %s",
-      (long long)diagonals->lower, (long long)diagonals->upper, dp_shape_text(input),
-      dp_shape_text(diagonal));
+  return DP_INVALID("Either first dimensions of diagonal don't match input.shape[:-2], or "
+                    "diagonal.shape[:-1] is not equal to the longests diagonal in range "
+                    "[lower_diag_index:upper_diag_index].\n"
+                    "Input shape: %s\nDiagonal shape: %s\nExpected diagonal shape: %s",
+                    dp_shape_text(input), dp_shape_text(diagonal), dp_shape_text(&wanted));
 }
 
 static dp_status *set_compute(dp_op_context *context, void *state) {
@@ -347,7 +346,7 @@ static dp_status *set_compute(dp_op_context *context, void *state) {
                          .batch = dp_shape_product(&shape, 0, shape.rank - 2)};
   if (context->input_count > 2) {
     DP_RETURN_IF_ERROR(read_diagonals(dp_op_input(context, 2), &diagonals));
-    DP_RETURN_IF_ERROR(check_bounds(&diagonals));
+    DP_RETURN_IF_ERROR(check_bounds(&diagonals, ""));
   }
   diagonals.longest = longest_of(&diagonals);
   DP_RETURN_IF_ERROR(check_set(&shape, &diagonal->shape, &diagonals));

@@ -109,8 +109,8 @@ static dp_status *read_axis(dp_op_context *context, const dp_shape *params, int 
     return DP_INVALID("axis must be int32 or int64.");
   int64_t wanted = dp_tensor_int_at(axis, 0);
   if (!dp_kernel_normalize_axis(wanted, params->rank, axis_out))
-    return DP_INVALID("Expected axis in the range [%d, %d), but got %lld", -params->rank,
-                      params->rank, (long long)wanted);
+    return DP_INVALID("Shape must be at least rank %lld but is rank %d",
+                      (long long)(wanted < 0 ? -wanted : wanted + 1), params->rank);
   return NULL;
 }
 

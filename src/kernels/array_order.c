@@ -253,8 +253,7 @@ static dp_status *nth_compute(dp_op_context *context, void *state) {
   int last = input->shape.rank - 1;
   int64_t columns = input->shape.dims[last];
   if (columns <= n)
-    return DP_INVALID("Input must have at least n+1=%lld columns but has %lld columns.",
-                      (long long)(n + 1), (long long)columns);
+    return DP_INVALID("Input must have last dimension > n = %lld", (long long)n);
   dp_shape shape = dp_shape_remove(&input->shape, last);
   nth_work work = {.input = input, .columns = columns};
   work.n = *(const bool *)state ? columns - 1 - n : n;
@@ -363,9 +362,11 @@ static void find_bounds(void *arg, int64_t begin, int64_t end) {
 static dp_status *bound_compute(dp_op_context *context, void *state) {
   const dp_tensor *sorted = dp_op_input(context, 0), *values = dp_op_input(context, 1);
   if (sorted->shape.rank != 2)
-    return DP_INVALID("sorted input argument must be a matrix");
+    return DP_INVALID("Shape must be rank 2 but is rank %d for `sorted_inputs` argument",
+                      sorted->shape.rank);
   if (values->shape.rank != 2)
-    return DP_INVALID("values argument must be a matrix");
+    return DP_INVALID("Shape must be rank 2 but is rank %d for `values` argument",
+                      values->shape.rank);
   if (sorted->shape.dims[0] != values->shape.dims[0])
     return DP_INVALID("Leading dim_size of both tensors must match.");
   if (dp_op_output_type(context, 0) == DP_INT32 && values->shape.elements >= INT32_MAX)

@@ -8,8 +8,16 @@ typedef struct paddings {
   bool is_empty; /* nothing to add anywhere */
 } paddings;
 
+/* The words of one op: which letter begins its sentence, and what stands between two numbers. */
+typedef struct padding_words {
+  const char *paddings, *between;
+} padding_words;
+static const padding_words plain_words = {"Paddings", " "};
+static const padding_words mirror_words = {"paddings", " "};
+static const padding_words gradient_words = {"Paddings", ", "};
+
 static dp_status *read_paddings(const dp_tensor *tensor, const dp_shape *input,
-                                paddings *paddings_out) {
+                                const padding_words *words, paddings *paddings_out) {
   if (tensor->shape.rank != 2 || tensor->shape.dims[1] != 2)
     return DP_INVALID("paddings must be a matrix with 2 columns: %s",
                       dp_shape_text(&tensor->shape));
@@ -20,8 +28,8 @@ static dp_status *read_paddings(const dp_tensor *tensor, const dp_shape *input,
   for (int i = 0; i < input->rank; ++i) {
     int64_t before = dp_tensor_int_at(tensor, 2 * i), after = dp_tensor_int_at(tensor, 2 * i + 1);
     if (before < 0 || after < 0)
-      return DP_INVALID("Paddings must be non-negative: %lld %lld", (long long)before,
-                        (long long)after);
+      return DP_INVALID("%s must be non-negative: %lld%s%lld", words->paddings, (long long)before,
+                        words->between, (long long)after);
     if (before > INT64_MAX / 4 || after > INT64_MAX / 4)
       return DP_INVALID("Paddings are too large: %lld %lld", (long long)before, (long long)after);
     paddings_out->before[i] = before;
@@ -68,7 +76,8 @@ static dp_status *pad_compute(dp_op_context *context, void *state) {
   const dp_tensor *input = dp_op_input(context, 0);
   paddings paddings;
   dp_shape shape = {0};
-  DP_RETURN_IF_ERROR(read_paddings(dp_op_input(context, 1), &input->shape, &paddings));
+  DP_RETURN_IF_ERROR(
+      read_paddings(dp_op_input(context, 1), &input->shape, &plain_words, &paddings));
   DP_RETURN_IF_ERROR(padded_shape(&input->shape, &paddings, &shape));
   static const uint64_t zero[4];
   const void *value = zero; /* also an empty string, an unset handle */
@@ -261,12 +270,17 @@ static dp_status *mirror_dimension(dp_op_context *context, dp_tensor *current, i
 static dp_status *mirror(dp_op_context *context, const mirror_state *state, bool folds) {
   const dp_tensor *input = dp_op_input(context, 0);
   paddings paddings;
-  DP_RETURN_IF_ERROR(read_paddings(dp_op_input(context, 1), &input->shape, &paddings));
+  DP_RETURN_IF_ERROR(read_paddings(dp_op_input(context, 1), &input->shape,
+                                   folds ? &gradient_words : &mirror_words, &paddings));
   dp_shape shape = input->shape;
   int64_t dims[DP_MAX_RANK];
   for (int i = 0; i < shape.rank; ++i) {
     int64_t added = paddings.before[i] + paddings.after[i];
     int64_t small = folds ? shape.dims[i] - added : shape.dims[i];
+    if (folds && small <= 0)
+      return DP_INVALID("Total paddings must be less than the input dimension size: %lld was not "
+                        "less than %lld",
+                        (long long)added, (long long)shape.dims[i]);
     DP_RETURN_IF_ERROR(check_mirror(state, &paddings, i, small, folds ? "output " : ""));
     dims[i] = folds ? small : small + added;
   }

@@ -81,8 +81,9 @@ static dp_status *check_scatter(const dp_shape *shape, const dp_shape *indices,
     return DP_INVALID("Updates shape must have rank at least one. Found:%s",
                       dp_shape_text(updates));
   if (shape->elements == 0 && (indices->elements > 0 || updates->elements > 0))
-    return DP_INVALID("Indices and updates specified for empty output.  indices shape: %s",
-                      dp_shape_text(indices));
+    return DP_INVALID(
+        "Indices and updates specified for empty output%s%s",
+        has_tensor ? " shape" : ".  indices shape: ", has_tensor ? "" : dp_shape_text(indices));
   int outer = indices->rank - 1;
   int64_t depth = indices->dims[outer];
   for (int i = 0; i < outer; ++i)

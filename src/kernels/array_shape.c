@@ -110,8 +110,7 @@ static dp_status *reshape_compute(dp_op_context *context, void *state) {
     } else if (size == 0) {
       has_zero = true;
     } else if (__builtin_mul_overflow(product, size, &product)) {
-      return DP_INVALID("Shape has too many elements: dimension %d of %lld overflows", i,
-                        (long long)size);
+      return DP_INVALID("Shape [%s] has too many elements", dp_kernel_ints_text(sizes, 0, count));
     }
   }
   const dp_shape *from = &dp_op_input(context, 0)->shape;
@@ -191,18 +190,26 @@ static dp_status *squeeze_compute(dp_op_context *context, void *memory) {
   return NULL;
 }
 
+typedef struct ensure_state {
+  dp_partial_shape shape;
+  const char *input; /* the node whose output is checked; the graph's */
+} ensure_state;
+
 static dp_status *ensure_create(const dp_kernel_setup *setup, void *memory) {
+  ensure_state *state = memory;
   const dp_partial_shape *shape;
   DP_RETURN_IF_ERROR(dp_node_get_shape(setup->node, "shape", &shape));
-  *(dp_partial_shape *)memory = *shape;
+  state->shape = *shape;
+  state->input = dp_node_client_name(setup->graph->nodes[setup->node->inputs[0].node]);
   return NULL;
 }
 
 static dp_status *ensure_compute(dp_op_context *context, void *memory) {
+  const ensure_state *state = memory;
   const dp_shape *shape = &dp_op_input(context, 0)->shape;
-  if (!dp_partial_shape_accepts(memory, shape))
+  if (!dp_partial_shape_accepts(&state->shape, shape))
     return DP_INVALID("Shape of tensor %s %s is not compatible with expected shape %s.",
-                      context->node->name, dp_shape_text(shape), dp_partial_shape_text(memory));
+                      state->input, dp_shape_text(shape), dp_partial_shape_text(&state->shape));
   output_reshaped(context, shape);
   return NULL;
 }
@@ -251,7 +258,7 @@ static const dp_kernel rows[] = {
      .compute = squeeze_compute},
     {.op = "EnsureShape",
      CHEAP,
-     .state_size = sizeof(dp_partial_shape),
+     .state_size = sizeof(ensure_state),
      .create = ensure_create,
      .compute = ensure_compute},
     {.op = "GuaranteeConst", CHEAP, .compute = guarantee_compute},

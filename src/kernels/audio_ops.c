@@ -209,7 +209,7 @@ static dp_status *check_mfcc(const mfcc_state *state, const dp_tensor *spectra,
   if (spectra->shape.rank != 3)
     return DP_INVALID("spectrogram must be 3-dimensional%s", dp_shape_text(&spectra->shape));
   if (rate->shape.elements != 1)
-    return DP_INVALID("Input sample_rate should have one element, got shape %s",
+    return DP_INVALID("Input sample_rate should be a scalar tensor, got %s instead.",
                       dp_shape_text(&rate->shape));
   int64_t bins = spectra->shape.dims[2];
   double limit = 0.5 * (double)dp_tensor_int_at(rate, 0);
@@ -217,9 +217,9 @@ static dp_status *check_mfcc(const mfcc_state *state, const dp_tensor *spectra,
       bins < 2 || limit <= 0 || !(state->low >= 0) || !(state->high > state->low) ||
       (double)state->high > limit)
     return DP_INVALID("Mfcc initialization failed for channel count %lld, sample rate %lld and "
-                      "limits %g to %g",
-                      (long long)state->bands, (long long)dp_tensor_int_at(rate, 0),
-                      (double)state->low, (double)state->high);
+                      "filterbank_channel_count %lld",
+                      (long long)bins, (long long)dp_tensor_int_at(rate, 0),
+                      (long long)state->bands);
   return NULL;
 }
 

@@ -89,10 +89,9 @@ static dp_status *bias_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("Biases must be 1D: %s", dp_shape_text(&bias->shape));
   bias_work work = {.state = state, .sizes = sizes_of(state, &shape)};
   if (bias->shape.dims[0] != work.sizes.channels)
-    return DP_INVALID(
-        "Must provide as many biases as the %s dimension of the input tensor: %s vs. %s",
-        state->channels_first ? "channel" : "last", dp_shape_text(&bias->shape),
-        dp_shape_text(&shape));
+    return DP_INVALID("Must provide as many biases as the last dimension of the input tensor: %s "
+                      "vs. %s",
+                      dp_shape_text(&bias->shape), dp_shape_text(&shape));
   dp_tensor *output;
   work.values = input->data;
   work.bias = bias->data;

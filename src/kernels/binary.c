@@ -287,10 +287,9 @@ static dp_status *binary_compute(dp_op_context *context, void *memory) {
   if (dp_shape_equal(&a->shape, &b->shape))
     return compute_flat(context, &work, &a->shape, true, true);
   if (state->is_gradient)
-    return DP_INVALID("Inputs to operation %s of type %s must have the same size and shape.  "
-                      "Input 0: %s != input 1: %s",
-                      context->node->name, context->node->op->name, dp_shape_text(&a->shape),
-                      dp_shape_text(&b->shape));
+    return DP_INVALID("The two arguments to a cwise op must have same number of elements, got %lld "
+                      "and %lld",
+                      (long long)a->shape.elements, (long long)b->shape.elements);
   if (b->shape.rank == 0)
     return compute_flat(context, &work, &a->shape, true, false);
   if (a->shape.rank == 0)

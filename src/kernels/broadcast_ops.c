@@ -25,7 +25,7 @@ static void spread(dp_op_context *context, const dp_tensor *input, dp_tensor *ou
 static dp_status *broadcast_to_compute(dp_op_context *context, void *memory) {
   const dp_tensor *input = dp_op_input(context, 0), *target = dp_op_input(context, 1);
   dp_shape shape;
-  DP_RETURN_IF_ERROR(dp_kernel_read_shape(target, "shape", &shape));
+  DP_RETURN_IF_ERROR(dp_kernel_make_shape(target, &shape));
   if (dp_shape_equal(&shape, &input->shape)) {
     dp_op_pass(context, 0, 0);
     return NULL;

@@ -88,7 +88,7 @@ static dp_status *clip_compute(dp_op_context *context, void *memory) {
     const dp_tensor *bound = dp_op_input(context, i);
     if (bound->shape.rank != 0 && !dp_shape_equal(&bound->shape, &x->shape))
       return DP_INVALID("clip_value_min and clip_value_max must be either of the same shape as "
-                        "input, or a scalar. input shape: %s clip_value_min shape: %s "
+                        "input, or a scalar. input shape: %sclip_value_min shape: %s"
                         "clip_value_max shape: %s",
                         dp_shape_text(&x->shape), dp_shape_text(&low->shape),
                         dp_shape_text(&high->shape));

@@ -35,7 +35,8 @@ static dp_status *create_constant(const dp_kernel_setup *setup, void *state) {
   DP_RETURN_IF_ERROR(dp_node_get_tensor(setup->node, "value", &value));
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "dtype", &dtype));
   if (value->dtype != dtype)
-    return DP_INVALID("DataType mismatch between value (%s) and dtype (%s)",
+    return DP_INVALID("%s mismatch between value (%s) and dtype (%s)",
+                      dp_node_is(setup->node, "HostConst") ? "Type" : "DataType",
                       dp_dtype_name(value->dtype), dp_dtype_name(dtype));
   ((dp_value *)state)->tensor = dp_tensor_copy(value);
   return NULL;

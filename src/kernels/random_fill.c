@@ -308,11 +308,7 @@ void dp_random_each(dp_op_context *context, int64_t parameters, int64_t samples,
 
 /* ---- Shapes ---- */
 dp_status *dp_random_read_shape(dp_op_context *context, int32_t slot, dp_shape *shape_out) {
-  const dp_tensor *sizes = dp_op_input(context, slot);
-  if (sizes->shape.rank != 1)
-    return DP_INVALID("shape must be a vector of {int32,int64}, got shape %s",
-                      dp_shape_text(&sizes->shape));
-  return dp_kernel_read_shape(sizes, "shape", shape_out);
+  return dp_kernel_make_shape(dp_op_input(context, slot), shape_out);
 }
 
 dp_status *dp_random_check_tail(const dp_shape *shape, const dp_shape *tail) {

@@ -106,25 +106,31 @@ static dp_status *run_vector(dp_op_context *context, select_work *work) {
   return NULL;
 }
 
+static dp_status *check_rows(const dp_shape *condition, const dp_shape *a) {
+  if (a->rank == 0)
+    return DP_INVALID("'then' must be at least a vector, but saw shape: %s", dp_shape_text(a));
+  if (condition->dims[0] != a->dims[0])
+    return DP_INVALID("Number of batches of 'then' must match size of 'cond', but saw: %lld vs. "
+                      "%lld",
+                      (long long)a->dims[0], (long long)condition->dims[0]);
+  return NULL;
+}
+
 static dp_status *select_compute(dp_op_context *context, void *memory) {
   const dp_tensor *condition = dp_op_input(context, 0);
   const dp_tensor *a = dp_op_input(context, 1), *b = dp_op_input(context, 2);
   select_work work = start(context, memory);
+  bool is_scalar = condition->shape.rank == 0;
+  bool chooses_rows = condition->shape.rank == 1 && a->shape.rank != 1;
+  if (chooses_rows)
+    DP_RETURN_IF_ERROR(check_rows(&condition->shape, &a->shape));
+  if (!is_scalar && !chooses_rows)
+    for (int32_t i = 1; i < 3; ++i)
+      DP_RETURN_IF_ERROR(dp_kernel_expect_same_size(context, i));
   if (!dp_shape_equal(&a->shape, &b->shape))
     return DP_INVALID("'then' and 'else' must have the same size.  but received: %s vs. %s",
                       dp_shape_text(&a->shape), dp_shape_text(&b->shape));
-  if (condition->shape.rank == 0 || dp_shape_equal(&condition->shape, &a->shape))
-    return run_equal_shapes(context, &work, condition->shape.rank == 0);
-  if (condition->shape.rank == 1 && a->shape.rank > 0) {
-    if (condition->shape.dims[0] == a->shape.dims[0])
-      return run_vector(context, &work);
-    return DP_INVALID("Number of batches of 'then' must match size of 'cond', but saw: %lld vs. "
-                      "%lld",
-                      (long long)a->shape.dims[0], (long long)condition->shape.dims[0]);
-  }
-  return DP_INVALID("'cond' must be a vector, or a scalar, or have the shape of 'then', but saw "
-                    "shape: %s",
-                    dp_shape_text(&condition->shape));
+  return chooses_rows ? run_vector(context, &work) : run_equal_shapes(context, &work, is_scalar);
 }
 
 static dp_status *select_v2_compute(dp_op_context *context, void *memory) {

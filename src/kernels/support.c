@@ -1,6 +1,8 @@
 /* Helpers of all families; the contracts are in support_internal.h. */
 #include "kernels/support_internal.h"
 
+#include <stdio.h>
+
 dp_status *dp_kernel_read_ints(const dp_tensor *tensor, const char *name, int64_t capacity,
                                int64_t *values_out, int64_t *count_out) {
   if (!dp_dtype_is_integer(tensor->dtype))
@@ -23,6 +25,16 @@ dp_status *dp_kernel_read_int(const dp_tensor *tensor, const char *name, int64_t
   return NULL;
 }
 
+const char *dp_kernel_ints_text(const dp_tensor *ints, int64_t begin, int64_t count) {
+  char *text = dp_shape_text_buffer();
+  size_t length = 0;
+  text[0] = 0;
+  for (int64_t i = 0; i < count && i < DP_MAX_RANK && length < DP_SHAPE_TEXT_LENGTH; ++i)
+    length += (size_t)snprintf(text + length, DP_SHAPE_TEXT_LENGTH - length, "%s%lld",
+                               i ? ", " : "", (long long)dp_tensor_int_at(ints, begin + i));
+  return text;
+}
+
 dp_status *dp_kernel_read_shape(const dp_tensor *tensor, const char *name, dp_shape *shape_out) {
   DP_RETURN_IF_ERROR(dp_kernel_expect_vector(tensor, name));
   int64_t dims[DP_MAX_RANK], count;
@@ -31,6 +43,13 @@ dp_status *dp_kernel_read_shape(const dp_tensor *tensor, const char *name, dp_sh
     if (dims[i] < 0)
       return DP_INVALID("Dimension %lld must be >= 0", (long long)dims[i]);
   return dp_shape_make(count, dims, shape_out);
+}
+
+dp_status *dp_kernel_make_shape(const dp_tensor *sizes, dp_shape *shape_out) {
+  if (sizes->shape.rank != 1)
+    return DP_INVALID("shape must be a vector of {int32,int64}, got shape %s",
+                      dp_shape_text(&sizes->shape));
+  return dp_kernel_read_shape(sizes, "shape", shape_out);
 }
 
 dp_status *dp_kernel_read_axes(const dp_tensor *axes, int rank, uint32_t *bits_out) {
@@ -65,6 +84,17 @@ dp_status *dp_kernel_expect_vector(const dp_tensor *tensor, const char *name) {
 dp_status *dp_kernel_expect_matrix(const dp_tensor *tensor, const char *name) {
   if (tensor->shape.rank != 2)
     return DP_INVALID("%s must be a matrix, got shape %s", name, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
+dp_status *dp_kernel_expect_same_size(const dp_op_context *context, int32_t slot) {
+  const dp_shape *first = &dp_op_input(context, 0)->shape;
+  const dp_shape *other = &dp_op_input(context, slot)->shape;
+  if (!dp_shape_equal(first, other))
+    return DP_INVALID("Inputs to operation %s of type %s must have the same size and shape.  Input "
+                      "0: %s != input %d: %s",
+                      context->node->name, context->node->op->name, dp_shape_text(first), slot,
+                      dp_shape_text(other));
   return NULL;
 }
 

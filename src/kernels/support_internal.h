@@ -16,9 +16,14 @@ DP_MUST_USE dp_status *dp_kernel_read_ints(const dp_tensor *tensor, const char *
 /* A scalar (rank 0). */
 DP_MUST_USE dp_status *dp_kernel_read_int(const dp_tensor *tensor, const char *name,
                                           int64_t *value_out);
+/* "3, 0": elements [begin, begin + count) for an error message, DP_MAX_RANK of them at most; in the
+ * ring of dp_shape_text. */
+const char *dp_kernel_ints_text(const dp_tensor *ints, int64_t begin, int64_t count);
 /* A vector of sizes as a shape: rank, sign and overflow are checked. */
 DP_MUST_USE dp_status *dp_kernel_read_shape(const dp_tensor *tensor, const char *name,
                                             dp_shape *shape_out);
+/* The same in the words of most ops: "shape must be a vector of {int32,int64}". */
+DP_MUST_USE dp_status *dp_kernel_make_shape(const dp_tensor *sizes, dp_shape *shape_out);
 
 /* ---- Axes ---- */
 /* -rank <= axis < rank to 0 <= axis < rank; false when outside. */
@@ -35,6 +40,8 @@ DP_MUST_USE dp_status *dp_kernel_read_axes(const dp_tensor *axes, int rank, uint
 DP_MUST_USE dp_status *dp_kernel_expect_scalar(const dp_tensor *tensor, const char *name);
 DP_MUST_USE dp_status *dp_kernel_expect_vector(const dp_tensor *tensor, const char *name);
 DP_MUST_USE dp_status *dp_kernel_expect_matrix(const dp_tensor *tensor, const char *name);
+/* Inputs 0 and `slot` of an element-wise op. */
+DP_MUST_USE dp_status *dp_kernel_expect_same_size(const dp_op_context *context, int32_t slot);
 DP_MUST_USE dp_status *dp_kernel_expect_same_shape(const dp_tensor *a, const char *a_name,
                                                    const dp_tensor *b, const char *b_name);
 

@@ -188,7 +188,8 @@ dp_status *dp_legacy_writer_add(dp_legacy_writer *writer, dp_view name, const dp
                                 const dp_slice *slice, const dp_tensor *tensor) {
   int field = field_of(tensor->dtype);
   if (tensor->dtype == DP_UINT32 || tensor->dtype == DP_UINT64)
-    return DP_INVALID("MaxBytesPerElement not implemented for dtype: %d", (int)tensor->dtype);
+    return DP_INVALID("Tensor slice serialization not implemented for dtype %d",
+                      (int)tensor->dtype);
   if (field == 0)
     return dp_status_create(DP_UNIMPLEMENTED, "Saving data type %s not yet supported",
                             dp_dtype_name(tensor->dtype));
