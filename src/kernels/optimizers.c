@@ -201,7 +201,9 @@ static dp_status *optimizer_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 /* ---- Scalars ---- */
-static const char *scalar_words(const char *name) {
+static const char *scalar_words(const optimizer_state *state, const char *name) {
+  if (state->is_sparse && strcmp(name, "alpha") == 0)
+    return "lr";
   if (strcmp(name, "l1") == 0)
     return "l1 regularization strength";
   if (strcmp(name, "l2") == 0)
@@ -229,42 +231,55 @@ static double _Complex scalar_value(const dp_tensor *tensor) {
   }
 }
 
-static const char *broken_rule(const optimizer_state *state, scalar_rule rule, double value) {
+static bool follows_rule(const optimizer_state *state, scalar_rule rule, double value) {
   bool zero_is_fine = state->option && value == 0; /* a rate of 0 with multiply_linear_by_lr */
   switch (rule) {
   case POSITIVE:
-    return value > 0 || zero_is_fine ? NULL : "positive";
+    return value > 0 || zero_is_fine;
   case NOT_NEGATIVE:
-    return value >= 0 ? NULL : "non-negative";
+    return value >= 0;
   case NOT_POSITIVE:
-    return value <= 0 ? NULL : "non-positive";
+    return value <= 0;
   default:
-    return NULL;
+    return true;
   }
+}
+
+static dp_status *refuse_scalar(const optimizer_state *state, scalar_rule rule, const char *name,
+                                const dp_shape *shape) {
+  static const char *const rules[] = {
+      [POSITIVE] = "positive ", [NOT_NEGATIVE] = "non-negative ", [NOT_POSITIVE] = "non-positive "};
+  bool may_be_zero = rule == POSITIVE && state->kind->option;
+  return DP_INVALID(
+      "%s is not a %sscalar%s: %s", scalar_words(state, name), rules[rule] ? rules[rule] : "",
+      may_be_zero ? " (or zero if multiply_linear_by_lr is set)" : "", dp_shape_text(shape));
 }
 
 static dp_status *read_scalars(dp_op_context *context, const optimizer_state *state,
                                double _Complex *values) {
+  bool is_strict = state->is_sparse || state->kind->is_always_strict;
   for (int i = 0; i < state->scalar_count; ++i) {
-    const scalar_input *scalar = &state->kind->scalars[i];
+    scalar_rule rule = is_strict ? state->kind->scalars[i].rule : ANY;
     const dp_tensor *tensor = dp_op_input(context, state->scalar_slots[i]);
     const char *name = context->node->op->inputs[state->scalar_slots[i]].name;
-    if (tensor->shape.rank != 0 &&
-        !(tensor->shape.elements == 1 && strcmp(name, "sign_decay") == 0))
-      return DP_INVALID("%s is not a scalar: %s", scalar_words(name),
-                        dp_shape_text(&tensor->shape));
-    values[i] = scalar_value(tensor);
-    const char *wanted = state->is_sparse || state->kind->is_always_strict
-                             ? broken_rule(state, scalar->rule, __real__ values[i])
-                             : NULL;
-    if (wanted)
-      return DP_INVALID("%s is not a %s scalar: %s", scalar_words(name), wanted,
-                        dp_shape_text(&tensor->shape));
+    bool is_scalar =
+        tensor->shape.rank == 0 || (tensor->shape.elements == 1 && strcmp(name, "sign_decay") == 0);
+    values[i] = is_scalar ? scalar_value(tensor) : 0;
+    if (!is_scalar || !follows_rule(state, rule, __real__ values[i]))
+      return refuse_scalar(state, rule, name, &tensor->shape);
   }
   return NULL;
 }
 
 /* ---- Checks of variables and gradient ---- */
+/* What messages call an input that is a variable: some have other names than the op's. */
+static const char *slot_words(const optimizer_state *state, const char *name) {
+  if (strncmp(name, "gradient_", 9) == 0)
+    return "accum";
+  bool is_adadelta = state->kind->loop == DP_OPTIMIZER_adadelta;
+  return is_adadelta && state->is_sparse && strcmp(name, "accum") == 0 ? "accum_grad" : name;
+}
+
 static dp_status *check_slots(dp_op_context *context, const optimizer_state *state,
                               const dp_variable_update *updates) {
   const dp_op_arg *inputs = context->node->op->inputs;
@@ -273,8 +288,9 @@ static dp_status *check_slots(dp_op_context *context, const optimizer_state *sta
     const dp_tensor *slot = &updates[i].old;
     DP_RETURN_IF_ERROR(dp_variable_expect_type(slot, state->dtype));
     if (!dp_shape_equal(shape, &slot->shape))
-      return DP_INVALID("var and %s do not have the same shape%s %s", inputs[i].name,
-                        dp_shape_text(shape), dp_shape_text(&slot->shape));
+      return DP_INVALID("var and %s do not have the same shape%s %s",
+                        slot_words(state, inputs[i].name), dp_shape_text(shape),
+                        dp_shape_text(&slot->shape));
   }
   return NULL;
 }
@@ -307,6 +323,8 @@ static dp_status *check_sparse(dp_op_context *context, const optimizer_state *st
   if (state->kind->wants_columns && inner == 0)
     return DP_INVALID("Inner dimension should be greater than zero.");
   int64_t bad = dp_indices_find_bad(indices, shape->dims[0]);
+  if (bad >= 0 && state->kind->loop == DP_OPTIMIZER_keras_momentum)
+    return dp_indices_error(indices, bad, shape->dims[0]);
   if (bad >= 0)
     return DP_INVALID("Index %lld at offset %lld in indices is out of range",
                       (long long)dp_index_at(indices, bad), (long long)bad);

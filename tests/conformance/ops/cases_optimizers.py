@@ -52,14 +52,14 @@ def variable(arg, value, shape):
 
 
 def build(op, dtype, shape, rows=None, index_type=np.int32, scalars=None, attrs=None, gradient=None,
-          slot_shape=None, steps=3):
+          slot_shape=None, wrong_slot=1, steps=3):
     definition = op_def_registry.get(op)
     inputs, starts, reads, runs = dict(attrs or {}), [], [], []
     values = {**SCALARS, **(scalars or {})}
     has_wrong_shapes = slot_shape is not None or gradient is not None
     for arg in definition.input_arg:
         if arg.is_ref or arg.type == tf.resource.as_datatype_enum:
-            size = slot_shape if slot_shape is not None and len(reads) == 1 else shape
+            size = slot_shape if slot_shape is not None and len(reads) == wrong_slot else shape
             inputs[arg.name], start, read = variable(
                 arg, initial(arg.name, dtype, size), None if has_wrong_shapes else size)
             starts.append(start)
@@ -107,6 +107,20 @@ def forms(name, kind):
     return ["Resource" + kind + name] + ([kind + name] if name not in RESOURCE_ONLY else [])
 
 
+def scalars_of(op):
+    return [arg.name for arg in op_def_registry.get(op).input_arg if arg.name in SCALARS]
+
+
+# Slots that genuine TensorFlow does not look at: it reads and writes behind their end.
+UNCHECKED = {("ResourceApplyAdadelta", 2), ("ResourceApplyAdamWithAmsgrad", 3)}
+
+
+def wrong_slots(op, shape, wrong, **more):
+    handles = [a for a in op_def_registry.get(op).input_arg if a.type == tf.resource.as_datatype_enum]
+    for slot in set(range(1, len(handles))) - {slot for name, slot in UNCHECKED if name == op}:
+        case(op, np.float32, shape, f"wrong slot {slot}", slot_shape=wrong, wrong_slot=slot, **more)
+
+
 def options(name):
     return [{OPTIONS[name]: value} for value in (False, True)] if name in OPTIONS else [{}]
 
@@ -119,9 +133,9 @@ for optimizer, dtypes in DENSE.items():
                     case(full, number, size, str(attr), attrs=attr, steps=2)
         case(full, np.float32, (2, 3), "wrong gradient", gradient=(3, 2))
         case(full, np.float32, (2, 3), "scalar gradient", gradient=())
-        if full.startswith("Resource") and optimizer not in ("GradientDescent", "ProximalGradientDescent"):
-            case(full, np.float32, (2, 3), "wrong slot", slot_shape=(2,))
-        for scalar in [a.name for a in op_def_registry.get(full).input_arg if a.name in SCALARS]:
+        if full.startswith("Resource"):
+            wrong_slots(full, (2, 3), (2,))
+        for scalar in scalars_of(full):
             case(full, np.float32, (3,), f"vector {scalar}", scalars={scalar: [0.1]})
     case("ResourceApply" + optimizer, np.float32, (300000,), "large", steps=1)
 for optimizer, dtypes in SPARSE.items():
@@ -140,11 +154,12 @@ for optimizer, dtypes in SPARSE.items():
         case(full, np.float32, (5, 3), "wrong gradient", rows=[0, 1], gradient=(2, 4))
         case(full, np.float32, (5, 3), "short gradient", rows=[0, 1], gradient=(1, 3))
         case(full, np.float32, (5, 0), "no columns", rows=[0, 1])
+        for scalar in scalars_of(full):
+            case(full, np.float32, (3,), f"vector {scalar}", rows=[0], scalars={scalar: [0.1]}, steps=1)
         if not full.startswith("Resource"):
             continue
         case(full, np.float32, (), "scalar variable", rows=[0], gradient=(1,))
-        if optimizer != "ProximalGradientDescent":
-            case(full, np.float32, (5, 3), "wrong slot", rows=[0], slot_shape=(5,))
+        wrong_slots(full, (5, 3), (5,), rows=[0])
 for kind, rows in (("Apply", None), ("SparseApply", [1, 0])):
     for optimizer in ("Ftrl", "FtrlV2"):
         for power in (-0.5, -0.3, -1.0, 0.0):
