@@ -173,6 +173,7 @@ static dp_status *restore(dp_reader *reader, dp_view state) {
   dp_message_field field;
   int64_t numbers[4] = {0};
   dp_view rest = state;
+  const char *kind = reader->options.kind == DP_READER_WHOLE ? "WholeFileReader" : "IdentityReader";
   dp_text_clear(&reader->file.work);
   while (dp_message_next(&rest, &field)) {
     if (field.number >= 1 && field.number <= 3 && field.type == DP_MESSAGE_VARINT)
@@ -185,17 +186,16 @@ static dp_status *restore(dp_reader *reader, dp_view state) {
   if (rest.length > 0) {
     dp_text text = {0};
     dp_text_add_escaped(&text, state.data, state.length);
-    dp_status *status = DP_INVALID("Could not parse state for %s '%s': %s", reader->options.op,
-                                   reader->name, dp_text_string(&text));
+    dp_status *status = DP_INVALID("Could not parse state for %s '%s': %s", kind, reader->name,
+                                   dp_text_string(&text));
     dp_text_deinit(&text);
     return status;
   }
   if (numbers[1] < 0 || numbers[2] < 0 || numbers[3] < 0)
-    return DP_INVALID("Unexpected negative value when restoring in %s '%s'", reader->options.op,
-                      reader->name);
+    return DP_INVALID("Unexpected negative value when restoring in %s '%s'", kind, reader->name);
   if (numbers[1] > numbers[2])
-    return DP_INVALID("Inconsistent work started vs. finished when restoring in %s '%s'",
-                      reader->options.op, reader->name);
+    return DP_INVALID("Inconsistent work started vs. finished when restoring in %s '%s'", kind,
+                      reader->name);
   pthread_mutex_lock(&reader->lock);
   reader->started = numbers[1];
   reader->finished = numbers[2];

@@ -12,6 +12,8 @@ void dp_reader_close(dp_reader_file *file) {
   dp_input_stream_close(file->stream);
   file->records = NULL;
   file->stream = NULL;
+  dp_status_release(file->damage);
+  file->damage = NULL;
   dp_text_clear(&file->ahead);
   file->number = 0;
 }
@@ -29,7 +31,9 @@ static dp_status *skip_header(const dp_reader_options *options, dp_reader_file *
   uint64_t skipped, header = (uint64_t)options->header;
   DP_RETURN_IF_ERROR(dp_input_stream_skip(file->stream, header, &skipped));
   if (skipped < header)
-    return dp_status_create(DP_OUT_OF_RANGE, "reached end of file");
+    return dp_status_create(DP_OUT_OF_RANGE, "%s",
+                            options->compression == DP_COMPRESSION_NONE ? "reached end of file"
+                                                                        : "EOF reached");
   return NULL;
 }
 
@@ -114,6 +118,18 @@ static dp_status *next_fixed(const dp_reader_options *options, dp_reader_file *f
   return dp_tstring_assign(value, file->ahead.data, (size_t)options->record);
 }
 
+/* Behind a damaged record nothing is read: each try says the same again. */
+static dp_status *next_record(dp_reader_file *file, dp_tstring *key, dp_tstring *value,
+                              bool *found_out) {
+  if (file->damage)
+    return dp_status_retain(file->damage);
+  DP_RETURN_IF_ERROR(assign_key(file, dp_record_reader_position(file->records), key));
+  dp_status *status = dp_record_reader_next(file->records, value, found_out);
+  if (status && dp_status_code(status) == DP_DATA_LOSS)
+    file->damage = dp_status_retain(status);
+  return status;
+}
+
 static dp_status *read_whole(dp_reader_file *file, dp_tstring *value) {
   const char *path = dp_text_string(&file->work);
   dp_file *opened;
@@ -141,8 +157,7 @@ dp_status *dp_reader_next(const dp_reader_options *options, dp_reader_file *file
   case DP_READER_FIXED:
     return next_fixed(options, file, key, value, found_out);
   case DP_READER_RECORDS:
-    DP_RETURN_IF_ERROR(assign_key(file, dp_record_reader_position(file->records), key));
-    return dp_record_reader_next(file->records, value, found_out);
+    return next_record(file, key, value, found_out);
   default:
     DP_RETURN_IF_ERROR(dp_tstring_assign(key, work, file->work.length));
     DP_RETURN_IF_ERROR(options->kind == DP_READER_WHOLE

@@ -32,8 +32,9 @@ typedef struct dp_reader_file {
   dp_text work;
   dp_input_stream *stream;
   dp_record_reader *records;
-  dp_text ahead;  /* FIXED: read, but not given out yet */
-  int64_t number; /* of the last line, or of the next record */
+  dp_status *damage; /* RECORDS: what was wrong with the last one read; NULL: nothing */
+  dp_text ahead;     /* FIXED: read, but not given out yet */
+  int64_t number;    /* of the last line, or of the next record */
 } dp_reader_file;
 
 /* ---- reader_files.c: one file ---- */

@@ -13,11 +13,12 @@ typedef struct make_state {
   dp_resource_name name;
   dp_reader_options options;
   dp_pool *blocking;
+  const char *node; /* for messages; the graph's */
 } make_state;
 
 static dp_status *make_reader(void *arg, dp_resource **resource_out) {
   const make_state *state = arg;
-  *resource_out = &dp_reader_create(state->name.name, &state->options, state->blocking)->resource;
+  *resource_out = &dp_reader_create(state->node, &state->options, state->blocking)->resource;
   return NULL;
 }
 
@@ -37,6 +38,7 @@ static dp_status *make_any(const dp_kernel_setup *setup, make_state *state, dp_r
   state->options.kind = kind;
   state->options.op = setup->node->op->name;
   state->blocking = setup->device->blocking;
+  state->node = setup->node->name;
   return dp_resource_name_init(&state->name, setup, true);
 }
 
@@ -53,11 +55,12 @@ static dp_status *lines_create(const dp_kernel_setup *setup, void *memory) {
   return make_any(setup, state, DP_READER_LINES);
 }
 
-static dp_status *get_size(const dp_node *node, const char *name, int64_t minimum, int64_t *out) {
+static dp_status *get_size(const dp_node *node, const char *name, int64_t *out) {
   DP_RETURN_IF_ERROR(dp_node_get_int(node, name, out));
-  if (*out < minimum || *out > INT32_MAX)
-    return DP_INVALID("%s must be >= %lld and fit into 32 bits, not %lld", name, (long long)minimum,
-                      (long long)*out);
+  if (*out < 0)
+    return DP_INVALID("%s must be >= 0 not %lld", name, (long long)*out);
+  if (*out > INT32_MAX)
+    return DP_INVALID("%s must fit into 32 bits, not %lld", name, (long long)*out);
   return NULL;
 }
 
@@ -65,10 +68,10 @@ static dp_status *fixed_create(const dp_kernel_setup *setup, void *memory) {
   make_state *state = memory;
   dp_reader_options *options = &state->options;
   const dp_node *node = setup->node;
-  DP_RETURN_IF_ERROR(get_size(node, "header_bytes", 0, &options->header));
-  DP_RETURN_IF_ERROR(get_size(node, "record_bytes", 0, &options->record));
-  DP_RETURN_IF_ERROR(get_size(node, "footer_bytes", 0, &options->footer));
-  DP_RETURN_IF_ERROR(get_size(node, "hop_bytes", 0, &options->hop));
+  DP_RETURN_IF_ERROR(get_size(node, "header_bytes", &options->header));
+  DP_RETURN_IF_ERROR(get_size(node, "record_bytes", &options->record));
+  DP_RETURN_IF_ERROR(get_size(node, "footer_bytes", &options->footer));
+  DP_RETURN_IF_ERROR(get_size(node, "hop_bytes", &options->hop));
   if (options->hop == 0)
     options->hop = options->record;
   if (options->hop == 0)
