@@ -190,7 +190,7 @@ static dp_status *begin_element(barrier *self, const dp_tensor *keys, int64_t ro
 static dp_status *brand_new(const barrier *self, dp_view key, int64_t row) {
   return dp_status_create(DP_CANCELLED,
                           "Barrier %s is closed, but attempted to insert a brand new key: %.*s.  "
-                          "Pending inserts cancelled: %d.  Insertion index: %lld.  Number of "
+                          "Pending enqueues cancelled: %d.  Insertion index: %lld.  Number of "
                           "incomplete keys: %zu.",
                           self->name, (int)key.length, key.data, self->cancels_pending,
                           (long long)row, dp_map_count(self->incomplete));

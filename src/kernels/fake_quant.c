@@ -68,14 +68,15 @@ static float quantize(const fake_range *range, float value) {
 /* ---- Ranges of the three forms ---- */
 static dp_status *check_bounds(const dp_tensor *minimum, const dp_tensor *maximum, int rank,
                                int64_t count) {
-  if (minimum->shape.rank != rank || maximum->shape.rank != rank)
-    return DP_INVALID("`min` and `max` must be %s, but have shapes %s and %s",
-                      rank ? "vectors" : "scalars", dp_shape_text(&minimum->shape),
-                      dp_shape_text(&maximum->shape));
-  if (minimum->shape.elements != count || maximum->shape.elements != count)
-    return DP_INVALID("min and max have incorrect size, expected %lld was %lld and %lld",
-                      (long long)count, (long long)minimum->shape.elements,
-                      (long long)maximum->shape.elements);
+  const dp_shape *shapes[] = {&minimum->shape, &maximum->shape};
+  static const char *const names[] = {"min", "max"};
+  for (int i = 0; i < 2; ++i) {
+    if (shapes[i]->rank != rank)
+      return DP_INVALID("`%s` must be rank %d but is rank %d", names[i], rank, shapes[i]->rank);
+    if (shapes[i]->elements != count)
+      return DP_INVALID("%s has incorrect size, expected %lld was %lld", names[i], (long long)count,
+                        (long long)shapes[i]->elements);
+  }
   return NULL;
 }
 
@@ -134,8 +135,7 @@ static dp_status *gradient_run(dp_op_context *context, const fake_state *state, 
   fake_bounds bounds;
   dp_tensor *outputs[3];
   if (!dp_shape_equal(&gradient->shape, &input->shape))
-    return DP_INVALID("gradient and input must be the same size: %s and %s",
-                      dp_shape_text(&gradient->shape), dp_shape_text(&input->shape));
+    return DP_INVALID("gradient and input must be the same size");
   DP_RETURN_IF_ERROR(find_bounds(context, state, 2, rank, &bounds));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &outputs[0]));
   for (int32_t i = 1; rank >= 0 && i < 3; ++i)

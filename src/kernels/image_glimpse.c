@@ -153,6 +153,9 @@ static dp_status *glimpse_compute(dp_op_context *context, void *memory) {
   int64_t dims[4] = {in[0], dp_tensor_int_at(size, 0), dp_tensor_int_at(size, 1), in[3]};
   dp_shape shape;
   dp_tensor *output;
+  for (int i = 1; i < 3; ++i)
+    if (dims[i] < 0)
+      return DP_INVALID("Expected a non-negative size, got %lld", (long long)dims[i]);
   DP_RETURN_IF_ERROR(dp_shape_make(4, dims, &shape));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   glimpse_call call = {.state = memory,

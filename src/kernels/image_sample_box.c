@@ -248,7 +248,9 @@ static dp_status *sample_compute(dp_op_context *context, void *memory) {
                       dp_shape_text(&boxes->shape));
   if (state->has_input) {
     const dp_tensor *least = dp_op_input(context, 2);
-    DP_RETURN_IF_ERROR(dp_kernel_expect_scalar(least, "min_object_covered"));
+    if (least->shape.rank != 0)
+      return DP_INVALID("min_object_covered must be 0-D, got shape %s",
+                        dp_shape_text(&least->shape));
     covered = *(const float *)least->data;
     DP_RETURN_IF_ERROR(check_covered(covered));
   }

@@ -141,15 +141,23 @@ static dp_status *check_boxes(dp_op_context *context, bool by_overlaps, dp_suppr
   const dp_shape *boxes = &dp_op_input(context, 0)->shape;
   const dp_shape *scores = &dp_op_input(context, 1)->shape;
   const char *what = by_overlaps ? "overlaps" : "boxes";
+  bool is_second = dp_node_is(context->node, "NonMaxSuppressionV2");
   if (boxes->rank != 2)
-    return DP_INVALID("%s must be 2-D%s", what, dp_shape_text(boxes));
+    return is_second ? DP_INVALID("boxes must be 2-D%s (Shape must be rank 2 but is rank %d)",
+                                  dp_shape_text(boxes), boxes->rank)
+                     : DP_INVALID("%s must be 2-D%s", what, dp_shape_text(boxes));
   if (boxes->dims[1] != (by_overlaps ? boxes->dims[0] : 4))
     return by_overlaps ? DP_INVALID("overlaps must be square%s", dp_shape_text(boxes))
+           : is_second ? DP_INVALID("boxes must have 4 columns (Dimension must be 4 but is %lld)",
+                                    (long long)boxes->dims[1])
                        : DP_INVALID("boxes must have 4 columns");
   if (scores->rank != 1)
     return DP_INVALID("scores must be 1-D%s", dp_shape_text(scores));
   if (scores->dims[0] != boxes->dims[0])
-    return DP_INVALID("scores has incompatible shape");
+    return is_second ? DP_INVALID("scores has incompatible shape (Dimensions must be equal, but "
+                                  "are %lld and %lld)",
+                                  (long long)boxes->dims[0], (long long)scores->dims[0])
+                     : DP_INVALID("scores has incompatible shape");
   if (boxes->dims[0] > INT32_MAX)
     return DP_INVALID("too many boxes: %lld", (long long)boxes->dims[0]);
   work->count = boxes->dims[0];

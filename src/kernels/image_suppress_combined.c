@@ -134,7 +134,7 @@ static dp_status *read_size(dp_op_context *context, int32_t slot, const char *na
     return DP_INVALID("%s must be 0-D, got shape %s", name, dp_shape_text(&tensor->shape));
   *value_out = dp_tensor_int_at(tensor, 0);
   if (*value_out <= 0)
-    return DP_INVALID("%s must be positive", name);
+    return DP_INVALID("%s must be %s", name, slot == 2 ? "positive" : "> 0");
   return NULL;
 }
 
@@ -150,12 +150,12 @@ static dp_status *read_threshold(dp_op_context *context, int32_t slot, const cha
 static dp_status *read_boxes(dp_op_context *context, combined_call *call) {
   const dp_tensor *boxes = dp_op_input(context, 0), *scores = dp_op_input(context, 1);
   const int64_t *dims = boxes->shape.dims, *score_dims = scores->shape.dims;
+  if (boxes->shape.rank > 0 && scores->shape.rank > 0 && dims[0] != score_dims[0])
+    return DP_INVALID("boxes and scores must have same batch size");
   if (boxes->shape.rank != 4)
     return DP_INVALID("boxes must be 4-D%s", dp_shape_text(&boxes->shape));
   if (scores->shape.rank != 3)
     return DP_INVALID("scores must be 3-D%s", dp_shape_text(&scores->shape));
-  if (dims[0] != score_dims[0])
-    return DP_INVALID("boxes and scores must have same batch size");
   if (dims[2] != 1 && dims[2] != score_dims[2])
     return DP_INVALID("third dimension of boxes must be either 1 or num classes");
   if (dims[3] != 4)

@@ -78,9 +78,9 @@ static dp_status *expect_same_batches(const dp_op_context *context) {
   const dp_shape *first = &dp_op_input(context, 0)->shape;
   for (int32_t i = 0; i < context->input_count; ++i) {
     const dp_shape *shape = &dp_op_input(context, i)->shape;
-    DP_RETURN_IF_ERROR(dp_linalg_expect_matrices(dp_op_input(context, i), i));
     if (shape->rank != first->rank)
       return DP_INVALID("All input tensors must have the same rank.");
+    DP_RETURN_IF_ERROR(dp_linalg_expect_matrices(dp_op_input(context, i), i));
     for (int d = 0; d < shape->rank - 2; ++d)
       if (shape->dims[d] != first->dims[d])
         return DP_INVALID("All input tensors must have the same outer dimensions.");
@@ -179,12 +179,9 @@ static dp_status *product_compute(dp_op_context *context, void *memory) {
                            .output_bytes = {(size_t)(n * k) * size}};
   for (int i = 0; i < 3; ++i) {
     const dp_shape *shape = &dp_op_input(context, i)->shape;
-    if (dp_linalg_rows(shape) != 1)
-      return DP_INVALID("Diagonal %d must have 1 row, got %lld", i,
-                        (long long)dp_linalg_rows(shape));
-    if (dp_linalg_columns(shape) != n)
-      return DP_INVALID("Diagonal %d must have %lld elements, got %lld", i, (long long)n,
-                        (long long)dp_linalg_columns(shape));
+    static const char *const names[] = {"superdiagonal", "main diagonal", "subdiagonal"};
+    if (dp_linalg_rows(shape) != 1 || dp_linalg_columns(shape) != n)
+      return DP_INVALID("Invalid %s shape.", names[i]);
   }
   for (int i = 0; i < 4; ++i)
     batch.inputs[i] = dp_op_input(context, i)->data;
@@ -256,9 +253,9 @@ static dp_status *bands_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("In[0] and In[1] must have compatible batch dimensions: %s vs. %s",
                       dp_shape_text(&bands->shape), dp_shape_text(&right->shape));
   if (call->n != dp_linalg_rows(&right->shape))
-    return DP_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s", (long long)call->n,
+    return DP_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s %d %d", (long long)call->n,
                       (long long)dp_linalg_rows(&right->shape), dp_shape_text(&bands->shape),
-                      dp_shape_text(&right->shape));
+                      dp_shape_text(&right->shape), state->lower, state->adjoint);
   size_t main = (size_t)(state->lower ? 0 : (call->bands - 1) * call->n);
   if (fns_of[bands->dtype].has_zero((char *)bands->data + main * dp_dtype_size(bands->dtype),
                                     call->n))

@@ -222,6 +222,11 @@ static dp_status *back_create(const dp_kernel_setup *setup, void *memory) {
 static dp_status *back_compute(dp_op_context *context, void *memory) {
   const dp_tensor *l = dp_op_input(context, 0), *grad = dp_op_input(context, 1);
   DP_RETURN_IF_ERROR(dp_linalg_expect_matrices(l, 0));
+  if (l->shape.rank != grad->shape.rank)
+    return DP_INVALID("All input tensors must have the same rank.");
+  for (int i = 0; i < l->shape.rank - 2; ++i)
+    if (l->shape.dims[i] != grad->shape.dims[i])
+      return DP_INVALID("All input tensors must have the same outer dimensions.");
   if (!dp_shape_equal(&l->shape, &grad->shape))
     return DP_INVALID("Inputs (L and grad) must have the same shape.");
   int64_t n = dp_linalg_rows(&l->shape);

@@ -272,9 +272,9 @@ static dp_status *triangular_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("In[0] matrices in the last dimensions must be square (%lld =/= %lld)",
                       (long long)dp_linalg_columns(&a->shape), (long long)n);
   if (n != dp_linalg_rows(&b->shape))
-    return DP_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s", (long long)n,
+    return DP_INVALID("In[0] mismatch In[1] shape: %lld vs. %lld: %s %s %d %d", (long long)n,
                       (long long)dp_linalg_rows(&b->shape), dp_shape_text(&a->shape),
-                      dp_shape_text(&b->shape));
+                      dp_shape_text(&b->shape), state->flags[1], state->flags[0]);
   int64_t dims[DP_MAX_RANK];
   dp_shape shape;
   memcpy(dims, all.batch.dims, sizeof dims);
@@ -459,6 +459,8 @@ static dp_status *lu_matrix(const dp_linalg_batch *batch, const void *const *inp
 static dp_status *lu_compute(dp_op_context *context, void *memory) {
   const dp_linalg_state *state = memory;
   const dp_tensor *input = dp_op_input(context, 0);
+  if (input->shape.rank < 2)
+    return DP_INVALID("Input tensor must have rank >= 2, got %d", input->shape.rank);
   DP_RETURN_IF_ERROR(dp_linalg_expect_square(input, 0));
   dp_shape shape = input->shape;
   int64_t n = dp_linalg_rows(&shape);

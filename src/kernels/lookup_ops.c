@@ -130,11 +130,28 @@ static dp_status *get_table(dp_op_context *context, dp_lookup **table_out) {
   return NULL;
 }
 
+/* Keys and values of the table's dtypes; messages print both signatures. */
+static dp_status *check_signature(const dp_op_context *context, const dp_lookup *table) {
+  const dp_node *node = context->node;
+  const char *handle = dp_dtype_name(node->input_types[0]);
+  const char *key = dp_dtype_name(table->key_dtype), *value = dp_dtype_name(table->value_dtype);
+  if (dp_op_input(context, 1)->dtype == table->key_dtype &&
+      dp_op_input(context, 2)->dtype == table->value_dtype)
+    return NULL;
+  bool gives = node->output_count > 0;
+  return DP_INVALID("Signature mismatch, have: %s, %s, %s->%s expected: %s, %s, %s->%s", handle,
+                    dp_dtype_name(node->input_types[1]), dp_dtype_name(node->input_types[2]),
+                    gives ? dp_dtype_name(node->output_types[0]) : "", handle, key, value,
+                    gives ? value : "");
+}
+
 static dp_status *find_compute(dp_op_context *context, void *memory) {
   dp_lookup *table;
   DP_RETURN_IF_ERROR(get_table(context, &table));
-  dp_status *status = dp_lookup_find(table, dp_op_input(context, 1), dp_op_input(context, 2),
-                                     &context->outputs[0].tensor);
+  dp_status *status = check_signature(context, table);
+  if (!status)
+    status = dp_lookup_find(table, dp_op_input(context, 1), dp_op_input(context, 2),
+                            &context->outputs[0].tensor);
   dp_resource_release(table);
   return status;
 }
@@ -144,7 +161,9 @@ typedef dp_status *(*pairs_fn)(dp_lookup *table, const dp_tensor *keys, const dp
 static dp_status *with_pairs(dp_op_context *context, pairs_fn run) {
   dp_lookup *table;
   DP_RETURN_IF_ERROR(get_table(context, &table));
-  dp_status *status = run(table, dp_op_input(context, 1), dp_op_input(context, 2));
+  dp_status *status = check_signature(context, table);
+  if (!status)
+    status = run(table, dp_op_input(context, 1), dp_op_input(context, 2));
   dp_resource_release(table);
   return status;
 }
@@ -207,7 +226,9 @@ static dp_status *fill_from(dp_lookup *table, const dp_tensor *keys, const dp_te
 static dp_status *fill_compute(dp_op_context *context, void *memory) {
   dp_lookup *table;
   DP_RETURN_IF_ERROR(get_fixed(context, &table));
-  dp_status *status = fill_from(table, dp_op_input(context, 1), dp_op_input(context, 2));
+  dp_status *status = check_signature(context, table);
+  if (!status)
+    status = fill_from(table, dp_op_input(context, 1), dp_op_input(context, 2));
   dp_resource_release(table);
   return status;
 }

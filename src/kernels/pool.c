@@ -5,20 +5,45 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "kernels/matmul_internal.h"
 #include "kernels/pool_internal.h"
 #include "kernels/support_internal.h"
 
 /* ---- Attributes ---- */
+static dp_status *refuse_sizes(const dp_pooling_state *state, const dp_window_values *sizes) {
+  const int64_t *spatial = sizes->spatial;
+  if (state->attrs.rank == 5)
+    return DP_INVALID("Sliding window ksize field must have non-negative dimensions");
+  if (state->is_average)
+    return DP_INVALID("ksize must be a positive int32 value, got:%lld",
+                      (long long)(spatial[1] <= 0 ? spatial[1] : spatial[2]));
+  if (sizes != &state->attrs.sizes)
+    return DP_INVALID("Sliding window ksize must be positive.");
+  return DP_INVALID("Sliding window ksize must be positive. The specified or inferred ksize is: "
+                    "%lld,%lld,%lld,%lld",
+                    (long long)sizes->batch, (long long)spatial[1], (long long)spatial[2],
+                    (long long)sizes->depth);
+}
+
+/* "MaxPoolingGrad" or "MaxPooling3dGrad", as messages name the kernel of MaxPoolGrad. */
+const char *dp_pooling_name(const dp_node *node) {
+  const char *op = node->op->name, *gradient = strstr(op, "Grad");
+  char *text = dp_shape_text_buffer();
+  snprintf(text, DP_SHAPE_TEXT_LENGTH, "%.7sing%s%s", op, strstr(op, "3D") ? "3d" : "",
+           gradient ? gradient : "");
+  return text;
+}
+
 static dp_status *check_values(const dp_pooling_state *state, const dp_window_values *sizes,
                                const dp_window_values *strides) {
   bool is_2d = state->attrs.rank == 4;
+  bool is_positive = true;
   for (int i = 0; i < DP_WINDOW_DIMS; ++i)
-    if (sizes->spatial[i] <= 0)
-      return DP_INVALID("Sliding window ksize must be positive. The specified or inferred ksize "
-                        "is: %lld",
-                        (long long)sizes->spatial[i]);
+    is_positive &= sizes->spatial[i] > 0;
+  if (!is_positive)
+    return refuse_sizes(state, sizes);
   if (sizes->depth <= 0 || sizes->batch <= 0)
     return DP_INVALID("Sliding window ksize must be positive.");
   if (sizes->batch != 1 || strides->batch != 1)
@@ -40,7 +65,9 @@ dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *memory) {
   state->is_average = strncmp(op, "AvgPool", 7) == 0;
   DP_RETURN_IF_ERROR(dp_window_read(node, strstr(op, "3D") ? 5 : 4, &state->attrs));
   if (state->attrs.channels_first)
-    return DP_INVALID("Default %s only supports %s on device type CPU", op,
+    return DP_INVALID("Default %sOp only supports %s on device type CPU",
+                      state->attrs.rank == 5 && !strstr(op, "Grad") ? "Pooling3D"
+                                                                    : dp_pooling_name(node),
                       state->attrs.rank == 4 ? "NHWC" : "NDHWC");
   if (dp_node_attr(node, "include_batch_in_index"))
     DP_RETURN_IF_ERROR(dp_node_get_bool(node, "include_batch_in_index", &state->batch_in_index));
@@ -68,7 +95,7 @@ static dp_status *plan_channels(const dp_window_attrs *attrs, dp_pooling_plan *p
                                               "evenly divide the input depth");
   if (attrs->strides.depth != window)
     return dp_status_create(DP_UNIMPLEMENTED, "Depthwise max pooling requires the depth window to "
-                                              "equal the depth stride.");
+                                              "equal the depth stride");
   plan->depth_window = window;
   return NULL;
 }
@@ -252,7 +279,8 @@ static dp_status *pool_compute(dp_op_context *context, void *memory) {
   dp_pooling_plan plan;
   DP_RETURN_IF_ERROR(dp_pooling_plan_make(context, state, &input->shape, 1, &plan));
   if (state->is_average && plan.depth_window > 1)
-    return dp_status_create(DP_UNIMPLEMENTED, "Non-spatial pooling is not yet supported.");
+    return dp_status_create(DP_UNIMPLEMENTED,
+                            "Non-spatial pooling is not yet supported. Volunteers? :)");
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.out, &output));
   if (plan.out.elements == 0)

@@ -119,8 +119,10 @@ static dp_status *fraction_create(const dp_kernel_setup *setup, void *memory) {
                         (double)state->ratios[i]);
   }
   if (state->ratios[0] != 1 || state->ratios[3] != 1)
-    return dp_status_create(DP_UNIMPLEMENTED, "Fractional pooling is not yet supported on the "
-                                              "batch nor channel dimension.");
+    return dp_status_create(DP_UNIMPLEMENTED,
+                            "Fractional %s pooling is not yet supported on the "
+                            "batch nor channel dimension.",
+                            dp_node_is(setup->node, "FractionalMaxPool") ? "max" : "average");
   return dp_random_source_init(&state->source, setup);
 }
 
@@ -261,8 +263,7 @@ static dp_status *plan_back(dp_op_context *context, const dp_shape *in, const dp
                             int32_t first, fraction_call *call) {
   const int64_t *out = back->shape.dims;
   if (in->rank != 4 || back->shape.rank != 4)
-    return DP_INVALID("orig_input and out_backprop must be 4-dimensional, got %s and %s",
-                      dp_shape_text(in), dp_shape_text(&back->shape));
+    return DP_INVALID("%s must be 4-dimensional", in->rank != 4 ? "tensor_in" : "out_backprop");
   if (in->dims[0] != out[0] || in->dims[3] != out[3])
     return DP_INVALID("Batch and depth of out_backprop must be those of the input: %s vs. %s",
                       dp_shape_text(&back->shape), dp_shape_text(in));
@@ -288,7 +289,7 @@ static dp_status *back_create(const dp_kernel_setup *setup, void *memory) {
 static dp_status *average_back_compute(dp_op_context *context, void *memory) {
   const dp_tensor *sizes = dp_op_input(context, 0), *back = dp_op_input(context, 1);
   if (sizes->shape.rank != 1 || sizes->shape.elements != 4)
-    return DP_INVALID("original input tensor shape must be 1-dimensional and 4 elements");
+    return DP_INVALID("original input tensor shape must be1-dimensional and 4 elements");
   dp_shape shape;
   DP_RETURN_IF_ERROR(dp_kernel_read_shape(sizes, "orig_input_tensor_shape", &shape));
   fraction_call call = {.overlaps = *(bool *)memory, .run = fns_of[back->dtype].average_back};
@@ -309,8 +310,7 @@ static dp_status *maximum_back_compute(dp_op_context *context, void *memory) {
   const dp_tensor *in = dp_op_input(context, 0), *out = dp_op_input(context, 1);
   const dp_tensor *back = dp_op_input(context, 2);
   if (!dp_shape_equal(&out->shape, &back->shape))
-    return DP_INVALID("orig_output and out_backprop must have the same shape: %s vs. %s",
-                      dp_shape_text(&out->shape), dp_shape_text(&back->shape));
+    return DP_INVALID("tensor_out_dup is not the same as tensor_out");
   fraction_call call = {
       .in = in->data, .overlaps = *(bool *)memory, .run = fns_of[in->dtype].maximum_back};
   DP_RETURN_IF_ERROR(plan_back(context, &in->shape, back, 3, &call));

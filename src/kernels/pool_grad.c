@@ -333,7 +333,7 @@ static dp_status *plan_gradient(dp_op_context *context, const dp_pooling_state *
       dp_pooling_plan_make(context, state, &dp_op_input(context, 0)->shape, slot, plan));
   if (plan->depth_window > 1)
     return dp_status_create(DP_UNIMPLEMENTED, "%s is not yet supported on the depth dimension.",
-                            context->node->op->name);
+                            dp_pooling_name(context->node));
   return NULL;
 }
 
@@ -343,6 +343,11 @@ static dp_status *run_three(dp_op_context *context, const dp_pooling_state *stat
                             bool is_second) {
   dp_pooling_plan plan;
   gradient_work work = {.state = state, .plan = &plan, .run = run, .zeroes = !is_second};
+  const char *const names[] = {"tensor_in", "tensor_out",
+                               is_second ? "out_grad_backprop" : "out_backprop"};
+  for (int i = 0; i < 3; ++i)
+    if (dp_op_input(context, i)->shape.rank != state->attrs.rank)
+      return DP_INVALID("%s must be %d-dimensional", names[i], state->attrs.rank);
   DP_RETURN_IF_ERROR(plan_gradient(context, state, 3, &plan));
   DP_RETURN_IF_ERROR(
       dp_pooling_check_shape("orig_output", &plan.out, &dp_op_input(context, 1)->shape));
@@ -378,7 +383,8 @@ static dp_status *average_gradient_compute(dp_op_context *context, void *memory)
   const dp_tensor *sizes = dp_op_input(context, 0), *gradient = dp_op_input(context, 1);
   int rank = state->attrs.rank;
   if (sizes->shape.rank != 1 || sizes->shape.dims[0] != rank)
-    return DP_INVALID("out_backprop must be 1-dimensional and %d elements", rank);
+    return DP_INVALID("%s must be 1-dimensional and %d elements",
+                      rank == 4 ? "out_backprop" : "tensor_in", rank);
   if (gradient->shape.rank != rank)
     return DP_INVALID("out_backprop must be %d-dimensional", rank);
   dp_shape in;
@@ -386,7 +392,8 @@ static dp_status *average_gradient_compute(dp_op_context *context, void *memory)
   DP_RETURN_IF_ERROR(dp_kernel_read_shape(sizes, "orig_input_shape", &in));
   DP_RETURN_IF_ERROR(dp_pooling_plan_make(context, state, &in, context->input_count, &plan));
   if (plan.depth_window > 1)
-    return dp_status_create(DP_UNIMPLEMENTED, "Non-spatial pooling is not yet supported.");
+    return dp_status_create(DP_UNIMPLEMENTED,
+                            "Non-spatial pooling is not yet supported. Volunteers? :)");
   DP_RETURN_IF_ERROR(dp_pooling_check_shape("grad", &plan.out, &gradient->shape));
   gradient_work work = {.state = state, .plan = &plan, .run = spread_pixel, .zeroes = true};
   dp_tensor *output;
@@ -405,9 +412,11 @@ done:
 static dp_status *argmax_compute(dp_op_context *context, void *memory) {
   const dp_pooling_state *state = memory;
   dp_pooling_plan plan;
+  if (dp_op_input(context, 0)->shape.rank != 4)
+    return DP_INVALID("tensor_in must be 4-dimensional (2)");
   DP_RETURN_IF_ERROR(plan_gradient(context, state, context->input_count, &plan));
   if (plan.in.elements == 0)
-    return DP_INVALID("Input tensor must not be empty, got shape %s", dp_shape_text(&plan.in));
+    return DP_INVALID("tensor_in must not be empty (2)");
   gradient_work work = {.state = state,
                         .plan = &plan,
                         .run = place_pixel,

@@ -21,6 +21,7 @@ typedef struct dp_pooling_plan {
   double lowest; /* what windows without anything larger give, minus infinity being smaller */
 } dp_pooling_plan;
 
+const char *dp_pooling_name(const dp_node *node);
 DP_MUST_USE dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *state);
 /* Window sizes and strides from the attributes, or from inputs [slot, slot + 2) of the V2 ops;
  * `name` is that of the tensor of shape `in` in messages. */

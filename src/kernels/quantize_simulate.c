@@ -46,10 +46,10 @@ typedef struct simulate_state {
   double low, high; /* of version 1 */
 } simulate_state;
 
-static dp_status *check_bits(int64_t bits, bool is_signed) {
+static dp_status *check_bits(int64_t bits, bool is_signed, const char *mark) {
   if (bits < (is_signed ? 2 : 1) || bits > (is_signed ? 62 : 63))
-    return DP_INVALID("num_bits is out of range: %lld with signed_input_ %d", (long long)bits,
-                      is_signed);
+    return DP_INVALID("num_bits is out of range: %lld with %ssigned_input_%s %d", (long long)bits,
+                      mark, mark, is_signed);
   return NULL;
 }
 
@@ -79,7 +79,7 @@ static dp_status *simulate_create(const dp_kernel_setup *setup, void *memory) {
   DP_RETURN_IF_ERROR(dp_node_get_bool(node, "range_given", &state->is_given));
   if (!dp_node_is(node, "QuantizeAndDequantizeV3")) {
     DP_RETURN_IF_ERROR(dp_node_get_int(node, "num_bits", &state->bits));
-    DP_RETURN_IF_ERROR(check_bits(state->bits, state->is_signed));
+    DP_RETURN_IF_ERROR(check_bits(state->bits, state->is_signed, ""));
   }
   if (state->is_first_version) {
     float low, high;
@@ -96,10 +96,8 @@ static dp_status *simulate_create(const dp_kernel_setup *setup, void *memory) {
 static dp_status *read_slices(const dp_tensor *input, int64_t axis, simulate_slices *slices) {
   const dp_shape *shape = &input->shape;
   if (axis >= shape->rank)
-    return DP_INVALID(
-        "Axis requested is larger than input dimensions. Axis: %lld Input Dimensions: "
-        "%d",
-        (long long)axis, shape->rank);
+    return DP_INVALID("Shape must be at least rank %lld but is rank %d", (long long)(axis + 1),
+                      shape->rank);
   *slices = axis < 0 ? (simulate_slices){1, 1, shape->elements}
                      : (simulate_slices){dp_shape_product(shape, 0, (int)axis), shape->dims[axis],
                                          dp_shape_product(shape, (int)axis + 1, shape->rank)};
@@ -110,17 +108,18 @@ static dp_status *check_limits(const dp_tensor *low, const dp_tensor *high, int6
                                int64_t count) {
   for (int i = 0; i < 2; ++i) {
     const dp_tensor *limit = i ? high : low;
-    if (axis < 0 ? dp_tensor_elements(limit) != 1
-                 : limit->shape.rank != 1 || dp_tensor_elements(limit) != count)
+    if (axis < 0 && dp_tensor_elements(limit) != 1)
+      return DP_INVALID("input_%s must be a scalar.", i ? "max" : "min");
+    if (axis >= 0 && (limit->shape.rank != 1 || dp_tensor_elements(limit) != count))
       return DP_INVALID("input_%s has incorrect size, was %s expected %lld", i ? "max" : "min",
                         dp_shape_text(&limit->shape), (long long)count);
   }
   for (int64_t i = 0; i < count; ++i) {
-    bool wrong = low->dtype == DP_FLOAT
-                     ? ((const float *)low->data)[i] > ((const float *)high->data)[i]
-                     : ((const double *)low->data)[i] > ((const double *)high->data)[i];
-    if (wrong)
-      return DP_INVALID("Invalid range: input_min > input_max");
+    bool is_float = low->dtype == DP_FLOAT;
+    double least = is_float ? ((const float *)low->data)[i] : ((const double *)low->data)[i];
+    double most = is_float ? ((const float *)high->data)[i] : ((const double *)high->data)[i];
+    if (least > most)
+      return DP_INVALID("Invalid range: input_min %g > input_max %g", least, most);
   }
   return NULL;
 }
@@ -133,7 +132,7 @@ static dp_status *read_bits(dp_op_context *context, const simulate_state *state,
     if (dp_tensor_elements(tensor) != 1)
       return DP_INVALID("num_bits must be a scalar, got shape %s", dp_shape_text(&tensor->shape));
     bits = dp_tensor_int_at(tensor, 0);
-    DP_RETURN_IF_ERROR(check_bits(bits, state->is_signed));
+    DP_RETURN_IF_ERROR(check_bits(bits, state->is_signed, "`"));
   }
   range->lowest = state->is_signed ? -ldexp(1, (int)bits - 1) + (state->narrow ? 1 : 0) : 0;
   range->highest = ldexp(1, (int)bits - (state->is_signed ? 1 : 0)) - 1;

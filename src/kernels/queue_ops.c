@@ -25,6 +25,19 @@ static dp_queue_kind kind_of(const dp_node *node) {
 }
 
 /* The first component of a priority queue is the priority, which the attributes leave out. */
+static dp_status *refuse_shapes(const dp_attr *types, const dp_attr *shapes) {
+  dp_text text = {0};
+  dp_text_printf(&text, "Different number of component types.  Types: ");
+  for (int32_t i = 0; i < types->count; ++i)
+    dp_text_printf(&text, "%s%s", i ? ", " : "", dp_dtype_name((dp_dtype)types->types[i]));
+  dp_text_printf(&text, ", Shapes: [");
+  for (int32_t i = 0; i < shapes->count; ++i)
+    dp_text_printf(&text, "%s%s", i ? "," : "", dp_partial_shape_text(&shapes->shapes[i]));
+  dp_status *status = DP_INVALID("%s]", dp_text_string(&text));
+  dp_text_deinit(&text);
+  return status;
+}
+
 static dp_status *read_components(const dp_node *node, dp_queue_options *options) {
   const dp_attr *types, *shapes;
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "component_types", DP_ATTR_LIST_TYPE, &types));
@@ -47,8 +60,7 @@ static dp_status *read_components(const dp_node *node, dp_queue_options *options
     options->shapes[i + extra] = *shape;
   }
   if (options->shape_count != 0 && options->shape_count != options->component_count)
-    return DP_INVALID("Different number of component types. Types: %d, Shapes: %d", types->count,
-                      shapes->count);
+    return refuse_shapes(types, shapes);
   return NULL;
 }
 

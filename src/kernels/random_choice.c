@@ -123,7 +123,7 @@ static dp_status *check_multinomial(const dp_tensor *logits, const dp_tensor *co
     return DP_INVALID("num_samples should be a scalar, got shape %s", dp_shape_text(&count->shape));
   int64_t samples = dp_tensor_int_at(count, 0);
   if (samples < 0)
-    return DP_INVALID("num_samples should be nonnegative, got %lld", (long long)samples);
+    return DP_INVALID("num_samples should be non-negative, got %lld", (long long)samples);
   for (int i = 0; i < 2; ++i)
     if (logits->shape.dims[i] > INT32_MAX)
       return DP_INVALID("logits.shape = %s too large for int", dp_shape_text(&logits->shape));

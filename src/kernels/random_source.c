@@ -100,12 +100,19 @@ static dp_status *check_key_counter(dp_op_context *context, const dp_random_sour
   const dp_tensor *counter = dp_op_input(context, source->counter);
   const dp_tensor *algorithm = dp_op_input(context, source->algorithm);
   if (algorithm->shape.rank != 0)
-    return DP_INVALID("algorithm must be of shape [], not %s", dp_shape_text(&algorithm->shape));
+    return DP_INVALID("input %d (0-based) must have shape [], not %s", source->algorithm,
+                      dp_shape_text(&algorithm->shape));
   if (key->shape.rank != 1 || key->shape.dims[0] != 1)
-    return DP_INVALID("key must have shape [1], not %s", dp_shape_text(&key->shape));
-  if (counter->shape.rank != 1)
-    return DP_INVALID("counter must be a vector; got shape: %s", dp_shape_text(&counter->shape));
-  DP_RETURN_IF_ERROR(dp_random_check_algorithm(dp_tensor_int_at(algorithm, 0)));
+    return DP_INVALID("key must have shape [1], not %s. (Note that batched keys are not supported "
+                      "yet.)",
+                      dp_shape_text(&key->shape));
+  /* TensorFlow takes the algorithm's number for the least length. */
+  int64_t number = dp_tensor_int_at(algorithm, 0), least = number == AUTO_SELECT ? PHILOX : number;
+  if (counter->shape.rank != 1 || counter->shape.dims[0] < least)
+    return DP_INVALID("counter must be a vector with length at least %lld; got shape: %s. (Note "
+                      "that batched counters are not supported yet.)",
+                      (long long)least, dp_shape_text(&counter->shape));
+  DP_RETURN_IF_ERROR(dp_random_check_algorithm(number));
   if (counter->shape.dims[0] < 2)
     return DP_INVALID("counter must be a vector with length at least 2 for the Philox algorithm; "
                       "got shape: %s",
@@ -144,7 +151,8 @@ static dp_status *advance(dp_op_context *context, const dp_random_source *source
     return DP_INVALID("Size of tensor must be at least 1");
   int64_t algorithm = tag ? old[0] : dp_tensor_int_at(dp_op_input(context, source->algorithm), 0);
   if (algorithm == THREEFRY)
-    return dp_status_create(DP_UNIMPLEMENTED, "the ThreeFry algorithm has no state in a variable");
+    return dp_status_create(DP_UNIMPLEMENTED,
+                            "Non-XLA devices don't support the ThreeFry algorithm.");
   DP_RETURN_IF_ERROR(dp_random_check_algorithm(algorithm));
   if (state->shape.dims[0] < tag + STATE_SIZE)
     return DP_INVALID("For the Philox algorithm, the size of state must be at least %lld; got %lld",

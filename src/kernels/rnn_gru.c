@@ -30,12 +30,16 @@ static dp_status *read_operands(gru_call *call) {
   call->batch = batch;
   call->input = input;
   call->cell = cell;
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 0, 2, (int64_t[]){batch, input}, &call->x));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 1, 2, (int64_t[]){batch, cell}, &call->h_prev));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 2, 2, (int64_t[]){input + cell, 2 * cell}, &call->w_ru));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 3, 2, (int64_t[]){input + cell, cell}, &call->w_c));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 4, 1, (int64_t[]){2 * cell}, &call->b_ru));
-  return dp_rnn_input(rnn, 5, 1, (int64_t[]){cell}, &call->b_c);
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 0, 2, (int64_t[]){batch, input}, NULL, &call->x));
+  DP_RETURN_IF_ERROR(
+      dp_rnn_input(rnn, 1, 2, (int64_t[]){batch, cell}, DP_RNN_STATE, &call->h_prev));
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 2, 2, (int64_t[]){input + cell, 2 * cell},
+                                  DP_RNN_WEIGHTS("cell_size * 2"), &call->w_ru));
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, 3, 2, (int64_t[]){input + cell, cell},
+                                  DP_RNN_WEIGHTS("cell_size"), &call->w_c));
+  DP_RETURN_IF_ERROR(
+      dp_rnn_input(rnn, 4, 1, (int64_t[]){2 * cell}, DP_RNN_BIAS("cell_size * 2"), &call->b_ru));
+  return dp_rnn_input(rnn, 5, 1, (int64_t[]){cell}, DP_RNN_BIAS("cell_size"), &call->b_c);
 }
 
 static void forward_gates(void *arg, int64_t begin, int64_t end) {
@@ -130,7 +134,7 @@ static dp_status *backward(gru_call *call) {
   const float **inputs[4] = {&call->r, &call->u, &call->c, &call->d_h};
   for (int i = 0; i < 4; ++i)
     DP_RETURN_IF_ERROR(
-        dp_rnn_input(rnn, 6 + i, 2, (int64_t[]){call->batch, call->cell}, inputs[i]));
+        dp_rnn_input(rnn, 6 + i, 2, (int64_t[]){call->batch, call->cell}, NULL, inputs[i]));
   int64_t columns[4] = {call->input, call->cell, call->cell, 2 * call->cell};
   for (int i = 0; i < 4; ++i) {
     dp_shape shape = dp_shape_matrix(call->batch, columns[i]);

@@ -23,9 +23,14 @@ typedef struct dp_rnn {
 } dp_rnn;
 
 void dp_rnn_deinit(dp_rnn *rnn);
-/* Input `slot`, which must have exactly these dims. */
+/* Input `slot`, which must have exactly these dims. `words` say what each of them is, for messages;
+ * NULL: nothing. */
 DP_MUST_USE dp_status *dp_rnn_input(dp_rnn *rnn, int32_t slot, int rank, const int64_t *dims,
-                                    const float **data_out);
+                                    const char *const *words, const float **data_out);
+/* The words that TensorFlow has for the dims of states, weights and biases. */
+#define DP_RNN_STATE ((const char *const[]){"batch_size", "cell_size"})
+#define DP_RNN_WEIGHTS(columns) ((const char *const[]){"input_size + cell_size", columns})
+#define DP_RNN_BIAS(size) ((const char *const[]){size})
 /* Allocates output `slot`. Its contents may be undefined at first. */
 DP_MUST_USE dp_status *dp_rnn_output(dp_rnn *rnn, int32_t slot, const dp_shape *shape,
                                      float **data_out);

@@ -56,7 +56,8 @@ static dp_status *read_steps(lstm_call *call) {
   const dp_tensor *cs = dp_op_input(call->rnn.context, call->first + 1);
   int rank = call->state->has_sequence ? 3 : 2;
   if (x->shape.rank != rank)
-    return DP_INVALID("x must be rank %d but is rank %d", rank, x->shape.rank);
+    return rank == 3 ? DP_INVALID("x must be 3D")
+                     : DP_INVALID("x must be rank %d but is rank %d", rank, x->shape.rank);
   if (cs->shape.rank != 2)
     return DP_INVALID("cs_prev must be rank 2 but is rank %d", cs->shape.rank);
   call->time = call->steps = 1;
@@ -66,8 +67,10 @@ static dp_status *read_steps(lstm_call *call) {
   if (!call->state->has_sequence)
     return NULL;
   call->time = x->shape.dims[0];
-  DP_RETURN_IF_ERROR(
-      dp_kernel_read_int(dp_op_input(call->rnn.context, 0), "seq_len_max", &call->steps));
+  const dp_tensor *most = dp_op_input(call->rnn.context, 0);
+  if (most->shape.rank != 0)
+    return DP_INVALID("`seq_len_max_tensor` must be rank 0 but is rank %d", most->shape.rank);
+  call->steps = dp_tensor_int_at(most, 0);
   if (call->steps < 0 || call->steps > call->time)
     return DP_INVALID("seq_len_max must be between 0 and %lld but is %lld", (long long)call->time,
                       (long long)call->steps);
@@ -84,7 +87,8 @@ static dp_status *read_peepholes(lstm_call *call) {
       return DP_INVALID("Weights of peepholes must be rank 1 but are rank %d", tensor->shape.rank);
     call->peephole_shapes[i] = tensor->shape;
     if (call->state->has_peepholes || call->state->has_sequence)
-      DP_RETURN_IF_ERROR(dp_rnn_input(&call->rnn, slot, 1, (int64_t[]){call->cell}, targets[i]));
+      DP_RETURN_IF_ERROR(dp_rnn_input(&call->rnn, slot, 1, (int64_t[]){call->cell},
+                                      DP_RNN_BIAS("cell_size"), targets[i]));
   }
   if (!call->state->has_peepholes)
     call->peepholes = (dp_lstm_peepholes){NULL};
@@ -98,12 +102,16 @@ static dp_status *read_operands(lstm_call *call) {
   int64_t batch = call->batch, cell = call->cell, rows = call->input + cell;
   int64_t x_dims[3] = {call->time, batch, call->input};
   int rank = call->state->has_sequence ? 3 : 2;
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first, rank, x_dims + 3 - rank, &call->x));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first + 1, 2, (int64_t[]){batch, cell}, &call->cs_prev));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first + 2, 2, (int64_t[]){batch, cell}, &call->h_prev));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first + 3, 2, (int64_t[]){rows, 4 * cell}, &call->w));
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first, rank, x_dims + 3 - rank, NULL, &call->x));
+  DP_RETURN_IF_ERROR(
+      dp_rnn_input(rnn, first + 1, 2, (int64_t[]){batch, cell}, DP_RNN_STATE, &call->cs_prev));
+  DP_RETURN_IF_ERROR(
+      dp_rnn_input(rnn, first + 2, 2, (int64_t[]){batch, cell}, DP_RNN_STATE, &call->h_prev));
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first + 3, 2, (int64_t[]){rows, 4 * cell},
+                                  DP_RNN_WEIGHTS("cell_size * 4"), &call->w));
   DP_RETURN_IF_ERROR(read_peepholes(call));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first + 7, 1, (int64_t[]){4 * cell}, &call->b));
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, first + 7, 1, (int64_t[]){4 * cell},
+                                  DP_RNN_BIAS("cell_size * 4"), &call->b));
   if (!call->state->has_sequence && batch * cell == 0)
     return DP_INVALID("cs_prev_tensor is empty, has shape: (%lld,%lld).", (long long)batch,
                       (long long)cell);
@@ -266,9 +274,9 @@ static dp_status *read_given(lstm_call *call, int count) {
   int rank = call->state->has_sequence ? 3 : 2;
   int32_t slot = call->first + 8;
   for (int i = 0; i < count; ++i)
-    DP_RETURN_IF_ERROR(dp_rnn_input(rnn, slot++, rank, dims + 3 - rank, &call->given[i]));
-  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, slot++, rank, dims + 3 - rank, &call->cs_grad));
-  return dp_rnn_input(rnn, slot, rank, dims + 3 - rank, &call->h_grad);
+    DP_RETURN_IF_ERROR(dp_rnn_input(rnn, slot++, rank, dims + 3 - rank, NULL, &call->given[i]));
+  DP_RETURN_IF_ERROR(dp_rnn_input(rnn, slot++, rank, dims + 3 - rank, NULL, &call->cs_grad));
+  return dp_rnn_input(rnn, slot, rank, dims + 3 - rank, NULL, &call->h_grad);
 }
 
 static dp_status *zero_output(lstm_call *call, int32_t slot, const dp_shape *shape) {

@@ -11,10 +11,15 @@ void dp_rnn_deinit(dp_rnn *rnn) {
 }
 
 static dp_status *check_shape(const dp_rnn *rnn, int32_t slot, const dp_tensor *tensor, int rank,
-                              const int64_t *dims) {
+                              const int64_t *dims, const char *const *words) {
+  const char *name = rnn->context->node->op->inputs[slot].name;
+  bool is_state = strstr(name, "_prev") != NULL;
   if (tensor->shape.rank != rank)
     return DP_INVALID("Input %d must be rank %d but is rank %d", slot, rank, tensor->shape.rank);
   for (int i = 0; i < rank; ++i) {
+    if (tensor->shape.dims[i] != dims[i] && words)
+      return DP_INVALID("%s.%s(%d) != %s: %lld vs. %lld", name, is_state ? "dims" : "dim_size", i,
+                        words[i], (long long)tensor->shape.dims[i], (long long)dims[i]);
     if (tensor->shape.dims[i] != dims[i])
       return DP_INVALID("Input %d of %s has shape %s; its dimension %d must be %lld", slot,
                         rnn->context->node->op->name, dp_shape_text(&tensor->shape), i,
@@ -24,9 +29,9 @@ static dp_status *check_shape(const dp_rnn *rnn, int32_t slot, const dp_tensor *
 }
 
 dp_status *dp_rnn_input(dp_rnn *rnn, int32_t slot, int rank, const int64_t *dims,
-                        const float **data_out) {
+                        const char *const *words, const float **data_out) {
   const dp_tensor *tensor = dp_op_input(rnn->context, slot);
-  DP_RETURN_IF_ERROR(check_shape(rnn, slot, tensor, rank, dims));
+  DP_RETURN_IF_ERROR(check_shape(rnn, slot, tensor, rank, dims, words));
   const void *data;
   dp_buffer *buffer;
   DP_RETURN_IF_ERROR(dp_gemm_widen(rnn->context, tensor, DP_FLOAT, &data, &buffer));

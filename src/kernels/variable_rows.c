@@ -84,15 +84,21 @@ static void scatter_row(void *arg, int64_t position, int64_t row) {
                work->is_scalar, to, work->inner);
 }
 
+static bool starts_with(const dp_shape *shape, const dp_shape *prefix) {
+  bool fits = shape->rank >= prefix->rank;
+  for (int i = 0; fits && i < prefix->rank; ++i)
+    fits = shape->dims[i] == prefix->dims[i];
+  return fits;
+}
+
 /* updates.shape = indices.shape + params.shape[1:], or a scalar. */
 static bool updates_fit(const dp_shape *params, const dp_shape *indices, const dp_shape *updates) {
   if (updates->rank == 0)
     return true;
   if (updates->rank != indices->rank + params->rank - 1)
     return false;
-  for (int i = 0; i < indices->rank; ++i)
-    if (updates->dims[i] != indices->dims[i])
-      return false;
+  if (!starts_with(updates, indices))
+    return false;
   for (int i = 1; i < params->rank; ++i)
     if (updates->dims[indices->rank + i - 1] != params->dims[i])
       return false;
@@ -107,6 +113,9 @@ static dp_status *check_scatter(dp_op_context *context, const scatter_state *sta
     return DP_INVALID("params must be at least 1-D, got shape %s", dp_shape_text(&params->shape));
   bool is_resource = !dp_op_reference(context, 0);
   bool nothing_to_do = is_resource && indices->shape.elements == 0;
+  if (is_resource && updates->shape.rank > 0 && !starts_with(&updates->shape, &indices->shape))
+    return DP_INVALID("The shape of indices (%s) must be a prefix of the shape of updates (%s)",
+                      dp_shape_text(&indices->shape), dp_shape_text(&updates->shape));
   if (!nothing_to_do && !updates_fit(&params->shape, &indices->shape, &updates->shape))
     return DP_INVALID("Must have updates.shape = indices.shape + params.shape[1:] or "
                       "updates.shape = [], got updates.shape %s, indices.shape %s, params.shape %s",

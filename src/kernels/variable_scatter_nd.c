@@ -48,7 +48,7 @@ static dp_status *wrong_updates(const dp_shape *params, const dp_shape *indices,
     return NULL;
   return DP_INVALID("Dimensions [%d,%d) of input[shape=%s] must match dimensions [%d,%d) of "
                     "updates[shape=%s]",
-                    plan->depth, params->rank, dp_shape_text(params), plan->outer, updates->rank,
+                    plan->depth, params->rank, dp_shape_text(params), plan->depth, updates->rank,
                     dp_shape_text(updates));
 }
 
