@@ -23,14 +23,15 @@ static dp_status *read_dims(dp_csr *csr, int32_t rank, const int64_t *dims) {
   csr->batch = rank == 3 ? dims[0] : 1;
   csr->rows = dims[rank - 2];
   csr->columns = dims[rank - 1];
-  int64_t pointers;
+  int64_t pointers = 0;
   if (csr->batch >= INT32_MAX)
     return DP_INVALID("dense_shape batch_size must be < Int32Max, but the input value is %lld",
                       (long long)csr->batch);
   if (csr->rows == INT64_MAX || __builtin_mul_overflow(csr->rows + 1, csr->batch, &pointers) ||
       pointers > INT32_MAX)
     return DP_INVALID("The csr row index size, computed based on the dense_shape, must be <= "
-                      "Int32Max, but is too large.");
+                      "Int32Max, but is too large. Current value is %lld",
+                      (long long)pointers);
   return NULL;
 }
 
@@ -208,6 +209,18 @@ const dp_variant_ops dp_csr_ops = {.type_name = "tensorflow::CSRSparseMatrix",
                                    .decode = csr_decode};
 
 /* ---- In kernels ---- */
+static dp_status *refuse_dtype(const dp_node *node, int32_t slot, dp_dtype wanted, dp_dtype got) {
+  const char *name = node->op->inputs[slot].name;
+  if (dp_node_is(node, "CSRSparseMatrixToSparseTensor"))
+    return DP_INVALID("Expected a CSRSparseMatrix of type %s but saw type: %s",
+                      dp_dtype_name(wanted), dp_dtype_name(got));
+  if (node->op->output_count == 1 && dp_dtype_base(node->output_types[0]) == DP_VARIANT)
+    return DP_INVALID("dtype of %s is not equal to 'type': %s vs. %s", name, dp_dtype_name(got),
+                      dp_dtype_name(wanted));
+  return DP_INVALID("Asked for a CSRSparseMatrix of type %s but saw dtype: %s",
+                    dp_dtype_name(wanted), dp_dtype_name(got));
+}
+
 dp_status *dp_csr_input(const dp_op_context *context, int32_t slot, dp_dtype dtype,
                         const dp_csr **csr_out) {
   const dp_tensor *tensor = dp_op_input(context, slot);
@@ -221,8 +234,7 @@ dp_status *dp_csr_input(const dp_op_context *context, int32_t slot, dp_dtype dty
                       slot, variant ? variant->ops->type_name : "<unset>");
   const dp_csr *csr = variant->object;
   if (dtype != DP_INVALID_DTYPE && dp_csr_dtype(csr) != dtype)
-    return DP_INVALID("Asked for a CSRSparseMatrix of type %s but saw dtype: %s",
-                      dp_dtype_name(dtype), dp_dtype_name(dp_csr_dtype(csr)));
+    return refuse_dtype(context->node, slot, dtype, dp_csr_dtype(csr));
   *csr_out = csr;
   return NULL;
 }

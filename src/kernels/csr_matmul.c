@@ -124,7 +124,7 @@ static dp_status *check_dense(const matmul_state *state, const dp_csr *a, const 
                       (long long)b->shape.dims[0]);
   int64_t inner = b->shape.dims[turns_b ? a->rank - 1 : a->rank - 2];
   if ((turns_a ? a->rows : a->columns) != inner)
-    return DP_INVALID("Inner product dimensions of A and B do not agree.  Shapes are: [%lld,%lld] "
+    return DP_INVALID("Inner product dimensions of A and B do not agree. Shapes are: [%lld,%lld] "
                       "vs. %s",
                       (long long)a->rows, (long long)a->columns, dp_shape_text(&b->shape));
   return NULL;
@@ -290,7 +290,7 @@ static dp_status *sparse_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_csr_input(context, 0, state->dtype, &a));
   DP_RETURN_IF_ERROR(dp_csr_input(context, 1, state->dtype, &b));
   if (a->batch != b->batch || a->rank != b->rank)
-    return DP_INVALID("Batch sizes of A and B do not agree.  Batch sizes are: %lld vs. %lld",
+    return DP_INVALID("Batch sizes of A and B are not compatible.  Batch sizes are: %lld vs. %lld",
                       (long long)a->batch, (long long)b->batch);
   DP_RETURN_IF_ERROR(prepare(a, state->transpose_a, state->adjoint_a, &owned_a, &a));
   dp_status *status = prepare(b, state->transpose_b, state->adjoint_b, &owned_b, &b);

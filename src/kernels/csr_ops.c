@@ -44,9 +44,12 @@ static dp_status *from_sparse(dp_op_context *context, void *memory) {
   (void)memory;
   dp_sparse sparse;
   dp_shape dense;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &dp_sparse_plain_words, &sparse));
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&sparse, &dense));
-  DP_RETURN_IF_ERROR(dp_sparse_check_bounds(&sparse));
+  int64_t bad = dp_sparse_find_outside(&sparse);
+  if (bad >= 0)
+    return DP_INVALID("Sparse index tuple indices[%lld, :] = [%s] is out of bounds", (long long)bad,
+                      dp_kernel_ints_text(dp_op_input(context, 0), bad * sparse.rank, sparse.rank));
   dp_csr *csr;
   DP_RETURN_IF_ERROR(
       dp_csr_create(sparse.values->dtype, sparse.rank, sparse.dims, sparse.count, &csr));
@@ -75,14 +78,18 @@ static dp_status *check_dense(const dp_tensor *dense, const dp_tensor *indices) 
 }
 
 /* Picks the values at the coordinates, which may be out of bounds. */
-static dp_status *pick(const dp_tensor *dense, const int64_t *indices, dp_tensor *values) {
+static dp_status *pick(const dp_op_context *context, dp_tensor *values) {
+  const dp_tensor *dense = dp_op_input(context, 0), *places = dp_op_input(context, 1);
+  const int64_t *indices = places->data;
+  int32_t rank = dense->shape.rank;
   size_t size = dp_dtype_size(dense->dtype);
-  for (int64_t i = 0; i < values->shape.elements; ++i, indices += dense->shape.rank) {
+  for (int64_t i = 0; i < values->shape.elements; ++i, indices += rank) {
     int64_t at = 0;
-    for (int32_t j = 0; j < dense->shape.rank; ++j) {
+    for (int32_t j = 0; j < rank; ++j) {
       if (indices[j] < 0 || indices[j] >= dense->shape.dims[j])
-        return DP_INVALID("indices[%lld] does not index into param shape %s", (long long)i,
-                          dp_shape_text(&dense->shape));
+        return DP_INVALID("indices[%lld] = [%s] does not index into param shape %s, node name: %s",
+                          (long long)i, dp_kernel_ints_text(places, i * rank, rank),
+                          dp_shape_text(&dense->shape), context->node->name);
       at = at * dense->shape.dims[j] + indices[j];
     }
     memcpy((char *)values->data + (size_t)i * size, (const char *)dense->data + (size_t)at * size,
@@ -98,7 +105,7 @@ static dp_status *from_dense(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(check_dense(dense, indices));
   DP_RETURN_IF_ERROR(dp_csr_create(dense->dtype, dense->shape.rank, dense->shape.dims,
                                    indices->shape.dims[0], &csr));
-  dp_status *status = pick(dense, indices->data, &csr->parts[DP_CSR_VALUES]);
+  dp_status *status = pick(context, &csr->parts[DP_CSR_VALUES]);
   if (!status)
     return output_compressed(context, csr, indices->data);
   dp_csr_destroy(csr);

@@ -77,6 +77,34 @@ static double log_add(double a, double b) {
   return a > b ? a + log1p(exp(b - a)) : b + log1p(exp(a - b));
 }
 
+static void print_labels(const int32_t *labels, int64_t count, int64_t step, dp_text *text) {
+  for (int64_t i = 0; i < count; ++i)
+    dp_text_printf(text, "%s%d", i ? "," : "", labels[i * step]);
+}
+
+/* A label behind the end, or a negative one. What was seen so far stands on the path, between
+ * blanks. */
+static dp_status *refuse_labels(const alignment *a, const int32_t *labels, int64_t count,
+                                bool is_finished) {
+  dp_text text = {0};
+  if (is_finished)
+    dp_text_printf(&text,
+                   "Saw a non-null label (index >= num_classes - 1) following a null "
+                   "label, batch: %lld num_classes: %lld labels: ",
+                   (long long)a->example, (long long)a->classes);
+  else
+    dp_text_printf(&text, "All labels must be nonnegative integers, batch: %lld labels: ",
+                   (long long)a->example);
+  print_labels(labels, count, 1, &text);
+  if (is_finished) {
+    dp_text_printf(&text, " labels seen so far: ");
+    print_labels(a->path + 1, a->states / 2, 2, &text);
+  }
+  dp_status *status = DP_INVALID("%s", dp_text_string(&text));
+  dp_text_deinit(&text);
+  return status;
+}
+
 /* Labels to states: nulls at the end are dropped, blanks put between. */
 static dp_status *make_path(alignment *a) {
   const int32_t *labels = a->work->labels + a->work->starts[a->example];
@@ -92,13 +120,8 @@ static dp_status *make_path(alignment *a) {
       is_finished = true;
       continue;
     }
-    if (is_finished)
-      return DP_INVALID("Saw a non-null label (index >= num_classes - 1) following a null label, "
-                        "batch: %lld num_classes: %lld",
-                        (long long)a->example, (long long)a->classes);
-    if (labels[i] < 0)
-      return DP_INVALID("All labels must be nonnegative integers, batch: %lld label: %d",
-                        (long long)a->example, labels[i]);
+    if (is_finished || labels[i] < 0)
+      return refuse_labels(a, labels, count, is_finished);
     a->path[a->states++] = labels[i];
     a->path[a->states++] = blank;
   }
@@ -247,17 +270,18 @@ static dp_status *find_labels(const dp_tensor *indices, const dp_tensor *values,
                               int64_t *starts) {
   const int64_t *rows = indices->data;
   int64_t rank = indices->shape.dims[1], count = values->shape.dims[0], row = 0;
+  if (rank != 2)
+    return DP_INVALID("label SparseTensor is not valid: it must have 2 dimensions, not %lld",
+                      (long long)rank);
+  dp_sparse sparse = {.indices = rows, .count = count, .rank = 2, .dims = {batch, 0}};
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t *at = rows + i * rank;
-    if (at[0] < 0 || at[0] >= batch || at[1] < 0)
-      return DP_INVALID("label SparseTensor is not valid: indices[%lld] = [%lld,%lld] is out of "
-                        "bounds",
-                        (long long)i, (long long)at[0], (long long)at[1]);
-    if (i > 0 && dp_sparse_compare(at - rank, at, 2) >= 0)
-      return DP_INVALID("label SparseTensor is not valid: indices[%lld] = [%lld,%lld] is out of "
-                        "order or repeated",
-                        (long long)i, (long long)at[0], (long long)at[1]);
+    int64_t column = rows[2 * i + 1];
+    if (column >= sparse.dims[1] && column < INT64_MAX)
+      sparse.dims[1] = column + 1;
   }
+  dp_status *status = dp_sparse_check_order(&sparse);
+  if (status)
+    return dp_status_annotate(status, "label SparseTensor is not valid");
   for (int64_t b = 0; b < batch; ++b) {
     starts[b] = row;
     while (row < count && rows[row * rank] == b)
@@ -387,12 +411,14 @@ dp_status *dp_ctc_output(dp_op_context *context, int32_t slot, int32_t stride,
 static dp_status *greedy_compute(dp_op_context *context, void *memory) {
   const greedy_state *state = memory;
   const dp_tensor *inputs = dp_op_input(context, 0), *lengths = dp_op_input(context, 1);
+  if (inputs->shape.rank == 3 && inputs->shape.dims[0] == 0)
+    return DP_INVALID("inputs must not be empty");
   DP_RETURN_IF_ERROR(dp_ctc_check(inputs, lengths, DP_FAILED_PRECONDITION));
   int64_t time = inputs->shape.dims[0], batch = inputs->shape.dims[1];
   int64_t classes = inputs->shape.dims[2];
   int64_t blank = state->blank < 0 ? classes + state->blank : state->blank;
   if (classes == 0 || blank < 0 || blank >= classes)
-    return DP_INVALID("blank_index expected to be between %lld and %lld, received %lld",
+    return DP_INVALID("blank_index expected to be between %lld and %lld but was %lld",
                       (long long)-classes, (long long)classes - 1, (long long)state->blank);
   dp_shape shape = dp_shape_matrix(batch, 1);
   dp_tensor *scores;

@@ -122,20 +122,20 @@ static dp_status *range(dp_op_context *context, void *memory) {
 }
 
 /* ---- RaggedTensorToSparse ---- */
-static dp_status *check_splits(const dp_tensor *splits, int32_t level, int64_t *end_out) {
+static dp_status *check_splits(const dp_tensor *splits, int64_t *end_out) {
   if (splits->shape.rank != 1)
     return DP_INVALID("Expected each split of rt_nested_splits to be a vector, got shape %s",
                       dp_shape_text(&splits->shape));
   int64_t count = splits->shape.elements;
   if (count < 1)
-    return DP_INVALID("Invalid ragged splits: splits of level %d are empty", level);
+    return DP_INVALID("ragged splits may not be empty.");
   if (dp_tensor_int_at(splits, 0) != 0)
     return DP_INVALID("First value of ragged splits must be 0.");
   for (int64_t i = 1; i < count; ++i) {
-    if (dp_tensor_int_at(splits, i) < dp_tensor_int_at(splits, i - 1))
-      return DP_INVALID("Invalid ragged splits: splits of level %d must be sorted in ascending "
-                        "order",
-                        level);
+    int64_t before = dp_tensor_int_at(splits, i - 1), now = dp_tensor_int_at(splits, i);
+    if (now < before)
+      return DP_INVALID("Ragged splits should be non decreasing, but we got %lld followed by %lld",
+                        (long long)before, (long long)now);
   }
   *end_out = dp_tensor_int_at(splits, count - 1);
   return NULL;
@@ -145,15 +145,15 @@ static dp_status *check_splits(const dp_tensor *splits, int32_t level, int64_t *
 static dp_status *check_levels(dp_op_context *context, int32_t levels) {
   for (int32_t level = 0; level < levels; ++level) {
     int64_t end;
-    DP_RETURN_IF_ERROR(check_splits(dp_op_input(context, level), level, &end));
+    DP_RETURN_IF_ERROR(check_splits(dp_op_input(context, level), &end));
     const dp_tensor *next = dp_op_input(context, level + 1);
     if (next->shape.rank < 1)
       return DP_INVALID("The %s must have rank 1 or more",
                         level + 1 < levels ? "splits" : "values");
     int64_t rows = next->shape.dims[0] - (level + 1 < levels);
     if (rows != end)
-      return DP_INVALID("Final value of ragged splits of level %d must be %lld, but is %lld", level,
-                        (long long)rows, (long long)end);
+      return DP_INVALID("Final value of ragged splits must match the length the corresponding "
+                        "ragged values.");
   }
   return NULL;
 }

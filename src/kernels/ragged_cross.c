@@ -119,9 +119,11 @@ static dp_status *open_dense(const dp_op_context *context, const cross_state *st
 
 static dp_status *too_many(const cross_state *state, const char *kind, int32_t index,
                            int32_t count) {
-  return DP_INVALID("input_order \"%.*s\" specifies reading a %s tensor at index %d from a list of "
-                    "%d tensors.",
-                    (int)state->order.length, state->order.data, kind, index, count);
+  bool is_sparse = strcmp(kind, "sparse") == 0;
+  return DP_INVALID("input_order \"%.*s\" specifies reading a %s tensor%s at index %d from a list "
+                    "of %d %s.",
+                    (int)state->order.length, state->order.data, kind, is_sparse ? " value" : "",
+                    index, count, is_sparse ? "values" : "tensors");
 }
 
 static dp_status *open_column(const dp_op_context *context, const cross_state *state, char kind,

@@ -88,14 +88,31 @@ static dp_status *check_default(const dp_shape *values, const dp_shape *given) {
                       "default_value.rank = %d  must be less than rt_input.flat_values.rank = %d",
                       dp_shape_text(given), dp_shape_text(values), given->rank, values->rank);
   /* TensorFlow compares the dimensions from the left, then broadcasts from the right. */
-  for (int i = 1; i <= given->rank; ++i) {
-    int64_t have = given->dims[given->rank - i], want = values->dims[values->rank - i];
-    int64_t first = given->dims[i - 1];
-    if ((have != 1 && have != want) || (first != 1 && first != values->dims[i]))
+  for (int i = 0; i < given->rank; ++i) {
+    int64_t have = given->dims[i], want = values->dims[i + 1];
+    if (have != 1 && have != want)
+      return DP_INVALID("default_value.shape=%s and rt_input.flat_values.shape=%s are "
+                        "incompatible: default_value.shape[%d] = %lld but "
+                        "rt_input.flat_values.shape[%d] = %lld",
+                        dp_shape_text(given), dp_shape_text(values), i - given->rank,
+                        (long long)have, i - given->rank, (long long)want);
+  }
+  for (int i = 0; i < given->rank; ++i) {
+    int64_t have = given->dims[i], want = values->dims[values->rank - given->rank + i];
+    if (have != 1 && have != want)
       return DP_INVALID("default_value.shape=%s and rt_input.flat_values.shape=%s are incompatible",
                         dp_shape_text(given), dp_shape_text(values));
   }
   return NULL;
+}
+
+static const char *wanted_text(const dp_op_context *context) {
+  const dp_tensor *wanted = dp_op_input(context, SLOT_SHAPE);
+  int64_t count = wanted->shape.elements;
+  dp_partial_shape shape = {.rank = count < DP_MAX_RANK ? (int32_t)count : DP_MAX_RANK};
+  for (int32_t i = 0; i < shape.rank; ++i)
+    shape.dims[i] = dp_tensor_int_at(wanted, i);
+  return dp_partial_shape_text(&shape);
 }
 
 /* The size of one dimension of the output, where -1 in the wanted shape leaves it open. */
@@ -107,8 +124,9 @@ static dp_status *plan_dimension(const dp_op_context *context, const dense_state
   if (axis > state->ragged_rank) {
     *size_out = values->dims[axis - state->ragged_rank];
     if (wanted >= 0 && wanted != *size_out)
-      return DP_INVALID("Inner dimension %d of the shape is %lld, but that of the values is %lld",
-                        axis, (long long)wanted, (long long)*size_out);
+      return DP_INVALID("rt_input.shape and shape=%s are incompatible: rt_input.shape[%d] = %lld "
+                        "but shape[%d] = %lld",
+                        wanted_text(context), axis, (long long)*size_out, axis, (long long)wanted);
     return NULL;
   }
   *size_out = wanted;
@@ -134,9 +152,13 @@ static dp_status *plan_output(const dp_op_context *context, const dense_state *s
   if (is_open && dp_tensor_int_at(wanted, 0) != -1)
     return DP_INVALID("The only valid scalar shape tensor is the fully unknown shape specified as "
                       "-1.");
-  if (wanted->shape.rank > 1 || (!is_open && wanted->shape.elements != rank))
+  if (wanted->shape.rank > 1)
     return DP_INVALID("shape must be a vector of %d elements, got shape %s", rank,
                       dp_shape_text(&wanted->shape));
+  if (!is_open && wanted->shape.elements != rank)
+    return DP_INVALID("rt_input.shape and shape=%s are incompatible: rt_input.rank = %d but "
+                      "shape.rank = %lld",
+                      wanted_text(context), rank, (long long)wanted->shape.elements);
   DP_RETURN_IF_ERROR(check_default(values, &dp_op_input(context, SLOT_DEFAULT)->shape));
   int64_t dims[2 * DP_MAX_RANK];
   for (int i = 0; i < rank; ++i)
@@ -182,8 +204,8 @@ static dp_status *place_ids(const dp_tensor *ids, const places *parents, int64_t
   for (int64_t i = 0; i < p->count; ++i) {
     int64_t row = dp_tensor_int_at(ids, i);
     if (row < 0 || row >= parents->count)
-      return DP_INVALID("Got value_rowid=%lld which is not less than %lld", (long long)row,
-                        (long long)parents->count);
+      return DP_INVALID("Got %s_value_rowid=%lld which is not less than %lld",
+                        i > 0 ? "next" : "current", (long long)row, (long long)parents->count);
     column = i > 0 && row == dp_tensor_int_at(ids, i - 1) ? column + 1 : 0;
     p->items[i] =
         parents->items[row] < 0 || column >= size ? -1 : parents->items[row] + column * step;

@@ -29,7 +29,7 @@ static dp_status *reorder(dp_op_context *context, void *state) {
   (void)state;
   dp_sparse sparse;
   dp_sparse_order order;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &dp_sparse_rank_words, &sparse));
   DP_RETURN_IF_ERROR(dp_sparse_sort(&sparse, natural_order, sparse.rank, &order));
   if (!order.rows) {
     dp_op_pass(context, 0, 0);
@@ -90,11 +90,9 @@ static dp_status *reshape_open(dp_op_context *context, dp_shape *from, dp_shape 
   const dp_tensor *indices = dp_op_input(context, 0), *shape = dp_op_input(context, 1);
   const dp_tensor *target = dp_op_input(context, 2);
   if (indices->shape.rank != 2)
-    return DP_INVALID("Input indices should be a matrix but received shape %s",
-                      dp_shape_text(&indices->shape));
+    return DP_INVALID("Input must be a matrix.");
   if (shape->shape.rank != 1)
-    return DP_INVALID("Input shape should be a vector but received shape %s",
-                      dp_shape_text(&shape->shape));
+    return DP_INVALID("Input shape must be a vector.");
   if (target->shape.rank != 1)
     return DP_INVALID("Target shape should be a vector but received shape %s",
                       dp_shape_text(&target->shape));
@@ -153,25 +151,45 @@ static dp_status *concat_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_int(setup->node, "concat_dim", &state->axis);
 }
 
+static const dp_sparse_words piece_words = {.is_tensor = true};
+
+/* Ranks of all inputs; the message says which one is wrong. */
+static dp_status *check_pieces(const dp_op_context *context, int32_t count) {
+  static const char *const names[] = {"indices", "values", "shapes"};
+  int64_t rank = -1;
+  for (int32_t kind = 0; kind < 3; ++kind)
+    for (int32_t i = 0; i < count; ++i) {
+      const dp_shape *shape = &dp_op_input(context, kind * count + i)->shape;
+      if (shape->rank != (kind == 0 ? 2 : 1))
+        return DP_INVALID("Input %s should be a %s but received shape %s at position %d",
+                          names[kind], kind == 0 ? "matrix" : "vector", dp_shape_text(shape), i);
+      rank = kind == 2 && i == 0 ? shape->dims[0] : rank;
+      if (kind == 2 && shape->dims[0] != rank)
+        return DP_INVALID("Ranks of all input tensors must match: expected %lld but got %lld at "
+                          "position %d",
+                          (long long)rank, (long long)shape->dims[0], i);
+    }
+  return NULL;
+}
+
 /* Checks all inputs; `joined` gets the joined shape, the number of rows and an unset rest. */
 static dp_status *concat_open(dp_op_context *context, const concat_state *state, int *axis_out,
                               dp_sparse *joined) {
   dp_sparse first, piece;
   dp_shape dense;
   int axis;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, state->count, 2 * state->count, &first));
+  DP_RETURN_IF_ERROR(check_pieces(context, state->count));
+  DP_RETURN_IF_ERROR(
+      dp_sparse_open(context, 0, state->count, 2 * state->count, &piece_words, &first));
   if (!dp_kernel_normalize_axis(state->axis, first.rank, &axis))
     return DP_INVALID("Concat dimension must be in range [%d, %d), got %lld", -first.rank,
                       first.rank, (long long)state->axis);
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&first, &dense));
   *joined = first;
   for (int32_t i = 1; i < state->count; ++i) {
-    DP_RETURN_IF_ERROR(dp_sparse_open(context, i, state->count + i, 2 * state->count + i, &piece));
+    DP_RETURN_IF_ERROR(
+        dp_sparse_open(context, i, state->count + i, 2 * state->count + i, &piece_words, &piece));
     DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&piece, &dense));
-    if (piece.rank != first.rank)
-      return DP_INVALID("Ranks of all input tensors must match: expected %d but got %d at position "
-                        "%d",
-                        first.rank, piece.rank, i);
     for (int j = 0; j < first.rank; ++j) {
       if (j != axis && piece.dims[j] != first.dims[j])
         return DP_INVALID("Input shapes must match: expected %lld for dimension %d but got %lld at "
@@ -283,11 +301,11 @@ static dp_status *split_open(dp_op_context *context, const split_state *state, d
   if (axis_input->shape.rank != 0)
     return DP_INVALID("Input axis should be a scalar but received shape %s",
                       dp_shape_text(&axis_input->shape));
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 1, 2, 3, sparse));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 1, 2, 3, &dp_sparse_plain_words, sparse));
   int64_t axis = dp_tensor_int_at(axis_input, 0);
   if (axis < 0 || axis >= sparse->rank)
-    return DP_INVALID("Input split_dim should be between 0 and rank (%d), got %lld", sparse->rank,
-                      (long long)axis);
+    return DP_INVALID("Input axis should be in range [%d, %d), got %lld", -sparse->rank,
+                      sparse->rank, (long long)axis);
   dp_shape dense;
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(sparse, &dense));
   int64_t length = sparse->dims[axis];

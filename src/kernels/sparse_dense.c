@@ -23,12 +23,12 @@ static dp_status *check_dense_add(const dp_tensor *indices, const dp_tensor *val
     return DP_INVALID("Dimensions %lld and %lld are not compatible: a_indices and a_values must "
                       "have the same number of rows",
                       (long long)indices->shape.dims[0], (long long)values->shape.dims[0]);
+  if (indices->shape.dims[1] != shape->shape.dims[0])
+    return DP_INVALID("Dimensions %lld and %lld are not compatible",
+                      (long long)indices->shape.dims[1], (long long)shape->shape.dims[0]);
   if (shape->shape.dims[0] != dense->shape.rank)
     return DP_INVALID("Two operands have different ranks; received: %lld and %d",
                       (long long)shape->shape.dims[0], dense->shape.rank);
-  if (indices->shape.dims[1] != dense->shape.rank)
-    return DP_INVALID("Dimension 1 of a_indices must match the rank of b: %lld vs. %d",
-                      (long long)indices->shape.dims[1], dense->shape.rank);
   if (dense->shape.rank < 1)
     return DP_INVALID("A scalar has no sparse form: the operands must have rank 1 or more");
   for (int i = 0; i < dense->shape.rank; ++i) {
@@ -181,13 +181,35 @@ static void run_binary(const cwise_state *state, const void *a, void *to, int64_
   }
 }
 
+static const dp_sparse_words cwise_words = {
+    .indices = "Input sp_indices should be a matrix but received shape: ",
+    .both = "Inputs sp_values and sp_shape should be vectors but received shapes: "};
+
+/* Counts that do not fit; ranks are left to whoever opens the three. */
+static dp_status *check_cwise(const dp_op_context *context) {
+  const dp_shape *indices = &dp_op_input(context, 0)->shape;
+  const dp_shape *values = &dp_op_input(context, 1)->shape,
+                 *shape = &dp_op_input(context, 2)->shape;
+  if (indices->rank != 2 || values->rank != 1 || shape->rank != 1)
+    return NULL;
+  if (values->dims[0] != indices->dims[0])
+    return DP_INVALID("The first dimension of values and indices should match. (%lld vs. %lld)",
+                      (long long)values->dims[0], (long long)indices->dims[0]);
+  if (shape->dims[0] != indices->dims[1])
+    return DP_INVALID("Number of dimensions must match second dimension of indices. Got %lld "
+                      "dimensions, indices shape: %s",
+                      (long long)shape->dims[0], dp_shape_text(indices));
+  return NULL;
+}
+
 static dp_status *cwise(dp_op_context *context, void *memory) {
   const cwise_state *state = memory;
   const dp_tensor *dense = dp_op_input(context, 3);
   dp_sparse sparse;
   int64_t strides[DP_MAX_RANK];
   dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  DP_RETURN_IF_ERROR(check_cwise(context));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &cwise_words, &sparse));
   DP_RETURN_IF_ERROR(broadcast_strides(&sparse, &dense->shape, strides));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &sparse.values->shape, &output));
   DP_RETURN_IF_ERROR(gather_dense(state, &sparse, dense, strides, output->data));

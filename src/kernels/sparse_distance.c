@@ -66,17 +66,42 @@ static int64_t levenshtein(dp_dtype dtype, sequence a, sequence b, int64_t *row)
   return row[b.count];
 }
 
+static dp_status *check_operand(const dp_op_context *context, int32_t slot, const char *name) {
+  const dp_shape *indices = &dp_op_input(context, slot)->shape;
+  const dp_shape *values = &dp_op_input(context, slot + 1)->shape;
+  const dp_shape *shape = &dp_op_input(context, slot + 2)->shape;
+  if (indices->rank != 2)
+    return DP_INVALID("%s_indices should be a matrix, but got shape: %s", name,
+                      dp_shape_text(indices));
+  if (values->rank != 1)
+    return DP_INVALID("%s_values should be a vector, but got shape: %s", name,
+                      dp_shape_text(values));
+  if (shape->rank != 1)
+    return DP_INVALID("%s_shape should be a vector, but got shape: %s", name, dp_shape_text(shape));
+  if (values->elements != indices->dims[0])
+    return DP_INVALID("Expected %s_values.NumElements == #rows(%s_indices), their shapes are: %s "
+                      "and %s",
+                      name, name, dp_shape_text(values), dp_shape_text(indices));
+  if (shape->elements != indices->dims[1])
+    return DP_INVALID("Expected %s_shape.NumElements == #cols(%s_indices), their shapes are: %s "
+                      "and %s",
+                      name, name, dp_shape_text(shape), dp_shape_text(indices));
+  return NULL;
+}
+
 static dp_status *distance_open(dp_op_context *context, dp_sparse *hypothesis, dp_sparse *truth,
                                 dp_shape *output) {
   dp_shape dense;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, hypothesis));
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 3, 4, 5, truth));
+  DP_RETURN_IF_ERROR(check_operand(context, 0, "hypothesis"));
+  DP_RETURN_IF_ERROR(check_operand(context, 3, "truth"));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &dp_sparse_plain_words, hypothesis));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 3, 4, 5, &dp_sparse_plain_words, truth));
   if (truth->rank < 2)
     return DP_INVALID("Input SparseTensors must have rank at least 2, but truth_shape rank is: %d",
                       truth->rank);
   if (truth->rank != hypothesis->rank)
-    return DP_INVALID("Expected truth and hypothesis to have matching ranks, but they are: %d and "
-                      "%d",
+    return DP_INVALID("Expected truth and hypothesis to have matching ranks, but their shapes are: "
+                      "[%d] and [%d]",
                       truth->rank, hypothesis->rank);
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(hypothesis, &dense));
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(truth, &dense));

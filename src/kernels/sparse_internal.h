@@ -14,13 +14,26 @@ typedef struct dp_sparse {
   int64_t dims[DP_MAX_RANK]; /* of the dense shape, as given: may be negative or overflow */
 } dp_sparse;
 
+/* How an op words what is wrong with the three inputs. */
+typedef struct dp_sparse_words {
+  const char *indices, *values, *shape; /* before a shape, or before a rank */
+  const char *both;                     /* instead of the last two, before both their shapes */
+  bool says_rank;
+  bool is_tensor; /* counts that do not fit: the words of TensorFlow's class of sparse tensors */
+} dp_sparse_words;
+extern const dp_sparse_words dp_sparse_plain_words; /* "Input indices should be a matrix ..." */
+extern const dp_sparse_words dp_sparse_rank_words;  /* "Sparse indices must be rank 2 ..." */
+
 /* A matrix, a vector and a vector whose sizes fit. The slots need not be neighbours. */
 DP_MUST_USE dp_status *dp_sparse_open(const dp_op_context *context, int32_t indices, int32_t values,
-                                      int32_t shape, dp_sparse *sparse_out);
+                                      int32_t shape, const dp_sparse_words *words,
+                                      dp_sparse *sparse_out);
 /* The dense shape, when it is one: no negative size, a product that fits. */
 DP_MUST_USE dp_status *dp_sparse_dense_shape(const dp_sparse *sparse, dp_shape *shape_out);
 
-/* INVALID_ARGUMENT for the first row that is out of bounds. */
+/* The first row that is out of bounds, or -1. */
+int64_t dp_sparse_find_outside(const dp_sparse *sparse);
+/* INVALID_ARGUMENT for that row. */
 DP_MUST_USE dp_status *dp_sparse_check_bounds(const dp_sparse *sparse);
 /* The same, and rows must increase strictly in the order of the dimensions. */
 DP_MUST_USE dp_status *dp_sparse_check_order(const dp_sparse *sparse);

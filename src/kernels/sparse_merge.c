@@ -15,9 +15,39 @@ typedef struct union_row {
   int64_t a, b;
 } union_row;
 
+/* SparseAdd looks at both sides together. */
+static dp_status *check_sum(const dp_op_context *context) {
+  const dp_shape *shapes[6];
+  for (int i = 0; i < 6; ++i)
+    shapes[i] = &dp_op_input(context, i)->shape;
+  if (shapes[0]->rank != 2 || shapes[3]->rank != 2)
+    return DP_INVALID("Input indices should be matrices but received shapes: %s and %s",
+                      dp_shape_text(shapes[0]), dp_shape_text(shapes[3]));
+  if (shapes[1]->rank != 1 || shapes[4]->rank != 1)
+    return DP_INVALID("Input values should be vectors but received shapes: %s and %s",
+                      dp_shape_text(shapes[1]), dp_shape_text(shapes[4]));
+  if (shapes[1]->dims[0] != shapes[0]->dims[0] || shapes[4]->dims[0] != shapes[3]->dims[0])
+    return DP_INVALID("Expected %lld and %lld non-empty input values, got %lld and %lld",
+                      (long long)shapes[0]->dims[0], (long long)shapes[3]->dims[0],
+                      (long long)shapes[1]->dims[0], (long long)shapes[4]->dims[0]);
+  if (shapes[0]->dims[1] != shapes[3]->dims[1])
+    return DP_INVALID("Input indices must have the same dimension, got %lld and %lld",
+                      (long long)shapes[0]->dims[1], (long long)shapes[3]->dims[1]);
+  if (shapes[2]->rank != 1 || shapes[5]->rank != 1)
+    return DP_INVALID("Input shapes should be a vector but received shapes %s and %s",
+                      dp_shape_text(shapes[2]), dp_shape_text(shapes[5]));
+  if (shapes[2]->dims[0] != shapes[0]->dims[1])
+    return DP_INVALID("Second dimension of a_indices and length of a_shape must match, got %lld "
+                      "and %lld",
+                      (long long)shapes[0]->dims[1], (long long)shapes[2]->dims[0]);
+  return NULL;
+}
+
 static dp_status *open_pair(dp_op_context *context, dp_sparse *a, dp_sparse *b) {
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, a));
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 3, 4, 5, b));
+  if (dp_node_is(context->node, "SparseAdd"))
+    DP_RETURN_IF_ERROR(check_sum(context));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &dp_sparse_rank_words, a));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 3, 4, 5, &dp_sparse_rank_words, b));
   if (a->rank != b->rank)
     return DP_INVALID("Operands do not have the same ranks; got %d and %d", a->rank, b->rank);
   for (int32_t i = 0; i < a->rank; ++i) {

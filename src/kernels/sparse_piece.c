@@ -13,9 +13,14 @@ void dp_sparse_piece_deinit(dp_sparse_piece *piece) {
 dp_status *dp_sparse_piece_read(dp_op_context *context, dp_sparse_piece *piece_out) {
   dp_sparse sparse;
   dp_shape dense;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  dp_sparse_words words = dp_sparse_plain_words;
+  words.is_tensor = true;
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &words, &sparse));
   if (sparse.rank == 0)
     return DP_INVALID("The shape argument requires at least one element.");
+  for (int32_t i = 0; i < sparse.rank; ++i)
+    if (sparse.dims[i] < 0)
+      return DP_INVALID("Dimension %lld must be >= 0", (long long)sparse.dims[i]);
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&sparse, &dense));
   *piece_out = (dp_sparse_piece){dp_tensor_copy(dp_op_input(context, 0)),
                                  dp_tensor_copy(sparse.values), dense};
@@ -113,7 +118,7 @@ static dp_status *join_shapes(dp_dtype dtype, const dp_sparse_piece *pieces, con
     if (piece->shape.rank != inner)
       return DP_INVALID("Inconsistent rank across SparseTensors: rank prior to SparseTensor[%lld] "
                         "was: %d but rank of SparseTensor[%lld] is: %d",
-                        (long long)i, inner, (long long)i, piece->shape.rank);
+                        (long long)i, inner + 1, (long long)i, piece->shape.rank + 1);
     for (int32_t k = 0; k < inner; ++k)
       if (piece->shape.dims[k] > shape.dims[lead->rank + k])
         shape.dims[lead->rank + k] = piece->shape.dims[k];

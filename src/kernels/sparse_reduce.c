@@ -90,7 +90,11 @@ static dp_status *reduce_open(dp_op_context *context, const reduce_state *state,
   dp_sparse *sparse = &entries->sparse;
   dp_shape dense;
   bool is_reduced[DP_MAX_RANK] = {false};
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, sparse));
+  static const dp_sparse_words words = {.indices = "indices must be a matrix, but got: ",
+                                        .values = "vals must be a vec, but got: ",
+                                        .shape = "Expected input_shape to be a vector; got shape: ",
+                                        .is_tensor = true};
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &words, sparse));
   if (axes->shape.rank > 1)
     return DP_INVALID("Expected reduction_axes to be a scalar or a vector; got shape: %s",
                       dp_shape_text(&axes->shape));
@@ -215,7 +219,11 @@ static dp_status *softmax(dp_op_context *context, void *state) {
   (void)state;
   sorted_entries entries = {0};
   dp_shape dense;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &entries.sparse));
+  static const dp_sparse_words words = {
+      .indices = "Input sp_indices should be a matrix but received shape: ",
+      .both = "Inputs sp_values and sp_shape should be vectors but received shapes: ",
+      .is_tensor = true};
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &words, &entries.sparse));
   if (entries.sparse.rank < 2)
     return DP_INVALID("Input should have rank >= 2, but received rank: %d", entries.sparse.rank);
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&entries.sparse, &dense));

@@ -95,7 +95,16 @@ static dp_status *fill_rows(dp_op_context *context, const dp_sparse *sparse) {
 static dp_status *fill_empty_rows(dp_op_context *context, void *state) {
   (void)state;
   dp_sparse sparse;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  static const dp_sparse_words words = {.indices = "indices must be a matrix, saw: ",
+                                        .values = "values must be a vector, saw: ",
+                                        .shape = "dense_shape must be a vector, saw: "};
+  const dp_shape *indices = &dp_op_input(context, 0)->shape,
+                 *values = &dp_op_input(context, 1)->shape;
+  if (indices->rank == 2 && values->rank == 1 && indices->dims[0] != values->dims[0])
+    return DP_INVALID("The length of `values` (%lld) must match the first dimension of `indices` "
+                      "(%lld).",
+                      (long long)values->dims[0], (long long)indices->dims[0]);
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &words, &sparse));
   if (dp_op_input(context, 3)->shape.rank != 0)
     return DP_INVALID("default_value must be a scalar, saw: %s",
                       dp_shape_text(&dp_op_input(context, 3)->shape));

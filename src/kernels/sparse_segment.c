@@ -193,8 +193,7 @@ static dp_status *count_segments(const dp_tensor *ids, int64_t segments, int64_t
   for (int64_t i = 0; i < ids->shape.elements; ++i) {
     int64_t id = dp_tensor_int_at(ids, i);
     if (id < 0 || id >= segments)
-      return DP_INVALID("Segment id %lld out of range [0, %lld).", (long long)id,
-                        (long long)segments);
+      return DP_INVALID("Invalid number of segments");
     ++counts[id];
   }
   return NULL;

@@ -76,7 +76,9 @@ static dp_status *serialize_many(dp_op_context *context, void *memory) {
   dp_sparse sparse;
   dp_shape dense, shape;
   dp_tensor *output, dims;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  dp_sparse_words words = dp_sparse_plain_words;
+  words.is_tensor = true;
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &words, &sparse));
   if (sparse.rank < 2)
     return DP_INVALID("Rank of input SparseTensor should be > 1, but saw rank: %d", sparse.rank);
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&sparse, &dense));
@@ -118,18 +120,23 @@ static dp_status *load(const dp_tensor *input, int64_t at, int32_t part, dp_dtyp
     dp_view bytes = dp_string_at(input, 3 * at + part);
     dp_status *status = dp_wire_decode_tensor_bytes(bytes.data, bytes.length, tensor);
     if (status)
-      return dp_status_annotate(status, "Could not parse serialized_sparse[%lld, %d]",
+      return dp_status_annotate(status,
+                                "Could not parse serialized proto: serialized_sparse[%lld, %d]",
                                 (long long)at, part);
   }
   if (tensor->dtype != dtype)
-    return DP_INVALID("Expected serialized_sparse[%lld, %d] to represent a tensor of type %s but "
-                      "received dtype %s",
-                      (long long)at, part, dp_dtype_name(dtype), dp_dtype_name(tensor->dtype));
-  int wanted = part == 0 ? 2 : 1;
-  if (tensor->shape.rank != wanted)
-    return DP_INVALID("Expected serialized_sparse[%lld, %d] to represent a tensor of rank %d but "
-                      "received shape %s",
-                      (long long)at, part, wanted, dp_shape_text(&tensor->shape));
+    return part == 1
+               ? DP_INVALID("Requested SparseTensor of type %s but "
+                            "SparseTensor[%lld].values.dtype() == %s",
+                            dp_dtype_name(dtype), (long long)at, dp_dtype_name(tensor->dtype))
+               : DP_INVALID("Expected serialized_sparse[%lld, %d] to represent a tensor of type %s "
+                            "but received dtype %s",
+                            (long long)at, part, dp_dtype_name(dtype),
+                            dp_dtype_name(tensor->dtype));
+  static const char *const forms[] = {"an index matrix", "a values vector", "a shape vector"};
+  if (tensor->shape.rank != (part == 0 ? 2 : 1))
+    return DP_INVALID("Expected serialized_sparse[%lld, %d] to represent %s but received shape %s",
+                      (long long)at, part, forms[part], dp_shape_text(&tensor->shape));
   return NULL;
 }
 

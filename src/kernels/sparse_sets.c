@@ -64,7 +64,8 @@ static dp_status *operand_open(dp_op_context *context, operand_kind kind, int32_
     rank = operand->values->shape.rank;
   } else {
     dp_shape dense;
-    DP_RETURN_IF_ERROR(dp_sparse_open(context, slot, slot + 1, slot + 2, &operand->sparse));
+    DP_RETURN_IF_ERROR(dp_sparse_open(context, slot, slot + 1, slot + 2, &dp_sparse_plain_words,
+                                      &operand->sparse));
     DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&operand->sparse, &dense));
     DP_RETURN_IF_ERROR(dp_sparse_check_order(&operand->sparse));
     operand->values = operand->sparse.values;
@@ -72,7 +73,9 @@ static dp_status *operand_open(dp_op_context *context, operand_kind kind, int32_
     rank = operand->sparse.rank;
   }
   if (rank < 2)
-    return DP_INVALID("Invalid rank %d.", rank);
+    return kind == DENSE ? DP_INVALID("Shape %s has rank %d < 2",
+                                      dp_shape_text(&operand->values->shape), rank)
+                         : DP_INVALID("Invalid rank %d.", rank);
   operand->width = dims[rank - 1];
   return dp_shape_make(rank - 1, dims, &operand->groups);
 }

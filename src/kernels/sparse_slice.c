@@ -36,8 +36,7 @@ static dp_status *read_box(dp_op_context *context, const dp_sparse *sparse, slic
   for (int32_t i = 0; i < sparse->rank; ++i) {
     int64_t start = box->start[i], limit = sparse->dims[i];
     if (size[i] < 0)
-      return DP_INVALID("Expected a non-negative size, got %lld in dimension %d",
-                        (long long)size[i], i);
+      return DP_INVALID("Expected a non-negative size, got %lld", (long long)size[i]);
     /* A start below zero is allowed; what lies there is empty. */
     uint64_t left = start < limit ? (uint64_t)limit - (uint64_t)start : 0;
     dims[i] = (uint64_t)size[i] < left ? size[i] : (int64_t)left;
@@ -53,7 +52,7 @@ static dp_status *slice(dp_op_context *context, void *state) {
   slice_box box;
   int64_t dims[DP_MAX_RANK] = {0}, count = 0, *indices;
   dp_tensor *values;
-  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &sparse));
+  DP_RETURN_IF_ERROR(dp_sparse_open(context, 0, 1, 2, &dp_sparse_rank_words, &sparse));
   DP_RETURN_IF_ERROR(dp_sparse_dense_shape(&sparse, &dense));
   DP_RETURN_IF_ERROR(read_box(context, &sparse, &box, dims));
   DP_RETURN_IF_ERROR(dp_shape_make(sparse.rank, dims, &shape));

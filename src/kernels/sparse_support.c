@@ -9,27 +9,57 @@
 #include "kernels/move_internal.h"
 
 /* ---- Opening ---- */
+const dp_sparse_words dp_sparse_plain_words = {
+    .indices = "Input indices should be a matrix but received shape ",
+    .values = "Input values should be a vector but received shape ",
+    .shape = "Input shape should be a vector but received shape "};
+const dp_sparse_words dp_sparse_rank_words = {.indices =
+                                                  "Sparse indices must be rank 2 but is rank ",
+                                              .values = "Sparse values must be rank 1 but is rank ",
+                                              .shape = "Sparse shape must be rank 1 but is rank ",
+                                              .says_rank = true};
+
+static dp_status *check_ranks(const dp_shape *indices, const dp_shape *values,
+                              const dp_shape *shape, const dp_sparse_words *words) {
+  const dp_shape *shapes[] = {indices, values, shape};
+  const char *texts[] = {words->indices, words->values, words->shape};
+  for (int i = 0; i < 3; ++i) {
+    if (shapes[i]->rank == (i == 0 ? 2 : 1))
+      continue;
+    if (i > 0 && words->both)
+      return DP_INVALID("%s%s and %s", words->both, dp_shape_text(values), dp_shape_text(shape));
+    return words->says_rank ? DP_INVALID("%s%d", texts[i], shapes[i]->rank)
+                            : DP_INVALID("%s%s", texts[i], dp_shape_text(shapes[i]));
+  }
+  return NULL;
+}
+
+static dp_status *check_counts(const dp_shape *indices, const dp_shape *values,
+                               const dp_shape *shape, const dp_sparse_words *words) {
+  long long rows = (long long)indices->dims[0], count = (long long)values->dims[0];
+  long long columns = (long long)indices->dims[1], rank = (long long)shape->dims[0];
+  if (rows != count)
+    return words->is_tensor ? DP_INVALID("indices and values rows (indexing dimension) must match. "
+                                         "(indices = %lld, values = %lld)",
+                                         rows, count)
+                            : DP_INVALID("Number of elements in indices (%lld) and values (%lld) "
+                                         "do not match",
+                                         rows, count);
+  if (columns != rank)
+    return words->is_tensor
+               ? DP_INVALID("Order length must be SparseTensor rank.")
+               : DP_INVALID("Index rank (%lld) and shape rank (%lld) do not match", columns, rank);
+  return NULL;
+}
+
 dp_status *dp_sparse_open(const dp_op_context *context, int32_t indices_slot, int32_t values_slot,
-                          int32_t shape_slot, dp_sparse *sparse) {
+                          int32_t shape_slot, const dp_sparse_words *words, dp_sparse *sparse) {
   const dp_tensor *indices = dp_op_input(context, indices_slot);
   const dp_tensor *values = dp_op_input(context, values_slot);
   const dp_tensor *shape = dp_op_input(context, shape_slot);
-  if (indices->shape.rank != 2)
-    return DP_INVALID("Input indices should be a matrix but received shape %s",
-                      dp_shape_text(&indices->shape));
-  if (values->shape.rank != 1)
-    return DP_INVALID("Input values should be a vector but received shape %s",
-                      dp_shape_text(&values->shape));
-  if (shape->shape.rank != 1)
-    return DP_INVALID("Input shape should be a vector but received shape %s",
-                      dp_shape_text(&shape->shape));
-  if (indices->shape.dims[0] != values->shape.dims[0])
-    return DP_INVALID("Number of elements in indices (%lld) and values (%lld) do not match",
-                      (long long)indices->shape.dims[0], (long long)values->shape.dims[0]);
+  DP_RETURN_IF_ERROR(check_ranks(&indices->shape, &values->shape, &shape->shape, words));
+  DP_RETURN_IF_ERROR(check_counts(&indices->shape, &values->shape, &shape->shape, words));
   int64_t rank = shape->shape.dims[0];
-  if (indices->shape.dims[1] != rank)
-    return DP_INVALID("Index rank (%lld) and shape rank (%lld) do not match",
-                      (long long)indices->shape.dims[1], (long long)rank);
   if (rank > DP_MAX_RANK)
     return DP_INVALID("A sparse tensor has at most %d dimensions, not %lld", DP_MAX_RANK,
                       (long long)rank);
@@ -75,12 +105,16 @@ static bool row_fits(const dp_sparse *sparse, int64_t row) {
   return fits;
 }
 
-dp_status *dp_sparse_check_bounds(const dp_sparse *sparse) {
-  for (int64_t i = 0; i < sparse->count; ++i) {
+int64_t dp_sparse_find_outside(const dp_sparse *sparse) {
+  for (int64_t i = 0; i < sparse->count; ++i)
     if (!row_fits(sparse, i))
-      return row_error(sparse, i, " is out of bounds: need 0 <= index < [", true);
-  }
-  return NULL;
+      return i;
+  return -1;
+}
+
+dp_status *dp_sparse_check_bounds(const dp_sparse *sparse) {
+  int64_t bad = dp_sparse_find_outside(sparse);
+  return bad < 0 ? NULL : row_error(sparse, bad, " is out of bounds: need 0 <= index < [", true);
 }
 
 dp_status *dp_sparse_check_order(const dp_sparse *sparse) {
