@@ -1,6 +1,7 @@
 /* What all datasets and iterators share; see dataset_internal.h. */
 #include "kernels/dataset_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Datasets ---- */
@@ -82,6 +83,16 @@ dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *n
 
 int64_t dp_dataset_cardinality(dp_dataset *dataset) {
   return dataset->ops->cardinality ? dataset->ops->cardinality(dataset) : DP_CARDINALITY_UNKNOWN;
+}
+
+const char *dp_dataset_types_text(const dp_dataset *dataset) {
+  char *text = dp_shape_text_buffer();
+  size_t length = 0;
+  text[0] = 0;
+  for (int32_t i = 0; i < dataset->component_count && length < DP_SHAPE_TEXT_LENGTH; ++i)
+    length += (size_t)snprintf(text + length, DP_SHAPE_TEXT_LENGTH - length, "%s%s", i ? ", " : "",
+                               dp_dtype_name(dataset->dtypes[i]));
+  return text;
 }
 
 bool dp_dataset_same_dtypes(const dp_dataset *a, const dp_dataset *b) {

@@ -123,9 +123,10 @@ static dp_status *add_choice(directed_dataset *dataset, dp_dataset *choice) {
                               choice->shapes);
   } else {
     if (!dp_dataset_same_dtypes(&dataset->base, choice))
-      return DP_INVALID("All inputs must have the same output_dtypes. Input %d has other types "
-                        "than the first one.",
-                        dataset->count);
+      return DP_INVALID("All inputs must have the same output_dtypes. First input has types %s, "
+                        "and input %d has types %s",
+                        dp_dataset_types_text(&dataset->base), dataset->count,
+                        dp_dataset_types_text(choice));
     for (int32_t i = 0; i < choice->component_count; ++i)
       dataset->base.shapes[i] =
           dp_dataset_common_shape(&dataset->base.shapes[i], &choice->shapes[i]);

@@ -55,11 +55,13 @@ static dp_status *measure_fixed(const file_dataset *dataset, const char *path,
   dp_file_discard(file);
   DP_RETURN_IF_ERROR(status);
   uint64_t around = (uint64_t)dataset->header + (uint64_t)dataset->footer;
-  if (size < around || (size - around) % (uint64_t)dataset->record != 0)
-    return DP_INVALID("Excpected file \"%s\" to have a header of %lld bytes, records of %lld bytes "
-                      "and a footer of %lld bytes; its size is %llu",
-                      path, (long long)dataset->header, (long long)dataset->record,
-                      (long long)dataset->footer, (unsigned long long)size);
+  int64_t body = (int64_t)(size - around);
+  if (size < around || body % dataset->record != 0)
+    return DP_INVALID("Excluding the header (%lld bytes) and footer (%lld bytes), input file "
+                      "\"%s\" has body length %lld bytes, which is not an exact multiple of the "
+                      "record length (%lld bytes).",
+                      (long long)dataset->header, (long long)dataset->footer, path, (long long)body,
+                      (long long)dataset->record);
   iterator->left = size - around;
   return skip(iterator, (uint64_t)dataset->header);
 }

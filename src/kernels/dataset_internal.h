@@ -93,6 +93,8 @@ DP_MUST_USE dp_status *dp_components_read(const dp_node *node, dp_components *co
 void dp_components_deinit(dp_components *components);
 DP_MUST_USE dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node);
 int64_t dp_dataset_cardinality(dp_dataset *dataset);
+/* "int64, float": the dtypes of all components, for messages; in the ring of dp_shape_text. */
+const char *dp_dataset_types_text(const dp_dataset *dataset);
 bool dp_dataset_same_dtypes(const dp_dataset *a, const dp_dataset *b);
 /* What both shapes have in common. */
 dp_partial_shape dp_dataset_common_shape(const dp_partial_shape *a, const dp_partial_shape *b);

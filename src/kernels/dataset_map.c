@@ -416,23 +416,31 @@ static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot + 1, "block_length", &block));
   if (cycle == AUTOTUNE)
     cycle = is_parallel ? dp_core_count() : 1;
+  int32_t calls_slot;
+  dp_status *absent = dp_node_input_range(context->node, "num_parallel_calls", &calls_slot, &begin);
+  bool has_calls = !absent;
+  dp_status_release(absent);
   if (cycle <= 0)
-    return DP_INVALID("`cycle_length` must be > 0");
+    return has_calls ? DP_INVALID("`cycle_length` must be `tf.data.AUTOTUNE` or greater than 0 but "
+                                  "is %lld",
+                                  (long long)cycle)
+                     : DP_INVALID("`cycle_length` must be > 0");
   if (cycle > MAX_CYCLE)
     return DP_INVALID("`cycle_length` must be at most %d", MAX_CYCLE);
   if (block <= 0)
     return DP_INVALID("`block_length` must be > 0");
-  dp_status *absent = dp_node_input_range(context->node, "num_parallel_calls", &slot, &begin);
-  if (!absent) {
+  if (has_calls) {
     int64_t calls;
-    DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, "num_parallel_calls", &calls));
+    DP_RETURN_IF_ERROR(dp_dataset_scalar(context, calls_slot, "num_parallel_calls", &calls));
     if (calls <= 0 && calls != AUTOTUNE)
       return DP_INVALID("num_parallel_calls must be greater than zero.");
     if (calls > cycle)
-      return DP_INVALID("num_parallel_calls must less than or equal to cycle_length.");
+      return DP_INVALID("If `cycle_length` is set to a fixed value, `num_parallel_calls` must be "
+                        "either `tf.data.AUTOTUNE` or a value less than or equal to "
+                        "`cycle_length`. However, `num_parallel_calls` is %lld and `cycle_length` "
+                        "is %lld",
+                        (long long)calls, (long long)cycle);
   }
-  bool has_calls = !absent;
-  dp_status_release(absent);
   DP_RETURN_IF_ERROR(check_buffers(context, has_calls));
   map_dataset *dataset;
   DP_RETURN_IF_ERROR(make_mapped(context, &interleave_ops, "f", &dataset));

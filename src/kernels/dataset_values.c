@@ -85,8 +85,8 @@ static dp_status *join_same(same_dataset *dataset, dp_dataset *input, int32_t in
   dp_dataset *base = &dataset->base;
   if (!dp_dataset_same_dtypes(base, input))
     return DP_INVALID("All inputs to ChooseFastestDataset must have the same output types. Input "
-                      "%d has others.",
-                      index);
+                      "%d has output types: %s. Expected: %s.",
+                      index, dp_dataset_types_text(input), dp_dataset_types_text(base));
   for (int32_t j = 0; j < base->component_count; ++j) {
     dp_partial_shape merged;
     if (!dp_partial_shape_merge(&base->shapes[j], &input->shapes[j], &merged))
@@ -204,7 +204,7 @@ static dp_status *pool_create(const dp_kernel_setup *setup, void *memory) {
   state->resources = dp_resources_retain(setup->device->resources);
   DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "num_threads", &threads));
   if (threads < 0)
-    return DP_INVALID("`num_threads` must be greater than or equal to 0.");
+    return DP_INVALID("`num_threads` must be >= 0");
   return dp_resource_name_init(&state->name, setup, false);
 }
 

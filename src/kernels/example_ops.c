@@ -128,8 +128,9 @@ static dp_status *read_inputs(example_call *call) {
     return NULL;
   const dp_tensor *names = dp_op_input(call->context, 1);
   if (names->shape.elements > 0 && names->shape.elements != shape->elements)
-    return DP_INVALID("Expected len(names) == len(serialized), but got: %lld vs. %lld",
-                      (long long)names->shape.elements, (long long)shape->elements);
+    return DP_INVALID("Expected names have the same shape as serialized: name.shape=%s, "
+                      "serialized.shape=%s",
+                      dp_shape_text(&names->shape), dp_shape_text(shape));
   call->names = names->shape.elements > 0 ? names : NULL;
   return NULL;
 }

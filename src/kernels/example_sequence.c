@@ -187,9 +187,13 @@ static dp_status *set_dense(const sequence_run *run, const sequence_group *group
   wanted->fallback = dp_op_input(run->context, group->defaults + index);
   if (wanted->fallback->shape.elements > 0 &&
       !dp_partial_shape_accepts(wanted->shape, &wanted->fallback->shape))
-    return DP_INVALID("default_value[%d].shape() == %s != context_dense_shapes[%d] == %s", index,
-                      dp_shape_text(&wanted->fallback->shape), index,
-                      dp_partial_shape_text(wanted->shape));
+    return dp_node_is(run->context->node, "ParseSingleSequenceExample")
+               ? DP_INVALID("def_value[%d].shape() == %s != context_dense_shapes_[%d] == %s", index,
+                            dp_shape_text(&wanted->fallback->shape), index,
+                            dp_partial_shape_text(wanted->shape))
+               : DP_INVALID("default_value[%d].shape() == %s != context_dense_shapes[%d] == %s",
+                            index, dp_shape_text(&wanted->fallback->shape), index,
+                            dp_partial_shape_text(wanted->shape));
   return NULL;
 }
 
@@ -214,39 +218,67 @@ static dp_status *read_wanted(sequence_run *run) {
 }
 
 /* ---- Finding ---- */
-static dp_status *refuse(const sequence_run *run, int64_t example, const wanted_sequence *wanted,
-                         const char *what) {
-  dp_view name = {"<unknown>", 9};
+static dp_view name_of(const sequence_run *run, int64_t example) {
   if (run->state->names >= 0) {
     const dp_tensor *names = dp_op_input(run->context, run->state->names);
     if (names->shape.elements > example)
-      name = dp_string_at(names, example);
+      return dp_string_at(names, example);
   }
-  return DP_INVALID("Name: %.*s, %s: %.*s, Index: %lld.  %s", (int)name.length, name.data,
-                    wanted->is_list ? "Feature list" : "Context feature", (int)wanted->key.length,
-                    wanted->key.data, (long long)example, what);
+  return (dp_view){"<unknown>", 9};
+}
+
+/* Lists say which of their features is wrong. */
+static dp_status *refuse(const sequence_run *run, int64_t example, const wanted_sequence *wanted,
+                         const char *what) {
+  dp_view name = name_of(run, example), key = wanted->key;
+  if (!wanted->is_list)
+    return DP_INVALID("Name: %.*s, Context feature: %.*s.  %s", (int)name.length, name.data,
+                      (int)key.length, key.data, what);
+  return DP_INVALID("Name: %.*s, Feature list: %.*s, Index: %lld.  %s", (int)name.length, name.data,
+                    (int)key.length, key.data, (long long)wanted->lengths[example], what);
+}
+
+static dp_status *refuse_size(const sequence_run *run, int64_t example,
+                              const wanted_sequence *wanted, int64_t count) {
+  dp_view name = name_of(run, example);
+  return DP_INVALID("Name: %.*s, Key: %.*s, Index: %lld.  Number of %s values != expected.  values "
+                    "size: %lld but output shape: %s",
+                    (int)name.length, name.data, (int)wanted->key.length, wanted->key.data,
+                    (long long)wanted->lengths[example], dp_dtype_name(wanted->dtype),
+                    (long long)count, dp_partial_shape_text(wanted->shape));
+}
+
+static dp_status *refuse_missing(const sequence_run *run, int64_t example,
+                                 const wanted_sequence *wanted) {
+  dp_view name = name_of(run, example), key = wanted->key;
+  bool is_alone = dp_node_is(run->context->node, "ParseSingleSequenceExample");
+  if (!wanted->is_list && !is_alone)
+    return DP_INVALID("Inconsistent max number of elements for feature %.*s: expected %lld, but "
+                      "found 0",
+                      (int)key.length, key.data, (long long)wanted->stride);
+  return DP_INVALID("Name: %.*s, %s '%.*s' is required but could not be found.%s", (int)name.length,
+                    name.data, wanted->is_list ? "Feature list" : "Context feature",
+                    (int)key.length, key.data,
+                    wanted->is_list ? "  Did you mean to include it in "
+                                      "feature_list_dense_missing_assumed_empty or "
+                                      "feature_list_dense_defaults?"
+                                    : "");
 }
 
 static dp_status *add_moment(const sequence_run *run, int64_t example, wanted_sequence *wanted,
                              dp_view bytes) {
   dp_feature feature;
-  dp_text what = {0};
   if (!dp_feature_parse(bytes, &feature))
-    dp_text_add(&what, "Could not parse the feature.");
-  else if (feature.dtype && feature.dtype != wanted->dtype)
-    dp_text_printf(&what, "Data types don't match. Data type: %s but expected type: %s",
-                   dp_dtype_name(feature.dtype), dp_dtype_name(wanted->dtype));
-  else if (wanted->form == DENSE && feature.count != wanted->stride &&
-           (feature.dtype || wanted->is_list))
-    dp_text_printf(&what,
-                   "Number of %s values != expected.  Values size: %lld but output shape: %s",
-                   dp_dtype_name(wanted->dtype), (long long)feature.count,
-                   dp_partial_shape_text(wanted->shape));
-  if (what.length > 0) {
-    dp_status *status = refuse(run, example, wanted, dp_text_string(&what));
-    dp_text_deinit(&what);
-    return status;
+    return refuse(run, example, wanted, "Could not parse the feature.");
+  if (feature.dtype && feature.dtype != wanted->dtype) {
+    char what[96];
+    snprintf(what, sizeof what, "Data types don't match. Expected type: %s",
+             dp_dtype_name(wanted->dtype));
+    return refuse(run, example, wanted, what);
   }
+  if (wanted->form == DENSE && feature.count != wanted->stride &&
+      (feature.dtype || wanted->is_list))
+    return refuse_size(run, example, wanted, feature.count);
   DP_ARRAY_PUSH(&wanted->moments, feature);
   ++wanted->lengths[example];
   wanted->total += feature.count;
@@ -268,11 +300,7 @@ static dp_status *add_list(const sequence_run *run, int64_t example, wanted_sequ
 static dp_status *add_missing(const sequence_run *run, int64_t example, wanted_sequence *wanted) {
   if (wanted->form == DENSE &&
       (wanted->is_list ? !wanted->may_lack : wanted->fallback->shape.elements == 0))
-    return refuse(run, example, wanted,
-                  wanted->is_list ? "Feature list is required but could not be found.  Did you "
-                                    "mean to include it in "
-                                    "feature_list_dense_missing_assumed_empty?"
-                                  : "Feature is required but could not be found.");
+    return refuse_missing(run, example, wanted);
   return wanted->is_list ? NULL : add_moment(run, example, wanted, (dp_view){"", 0});
 }
 

@@ -88,9 +88,11 @@ dp_status *dp_iterator_resource_resume(dp_iterator_resource *resource, const dp_
   pthread_mutex_unlock(&resource->lock);
   if (!dataset)
     return dp_status_create(DP_FAILED_PRECONDITION,
-                            "Restore() failed because the iterator has not been initialized. "
-                            "Ensure that you have run the initializer operation for this iterator "
-                            "before restoring it.");
+                            "Failed to restore dataset iterator from checkpoint: Restore() failed "
+                            "because the iterator has not been initialized. Ensure that you have "
+                            "run the initializer operation for this iterator before restoring it.. "
+                            "Make sure the dataset definition has not changed between the process "
+                            "that saved the checkpoint and the process that is restoring it.");
   dp_dataset_load_seeds(dataset, seeds);
   dp_iterator *fresh = dp_dataset_iterate(dataset);
   dp_dataset_release(dataset);

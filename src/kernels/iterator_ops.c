@@ -271,8 +271,12 @@ static dp_status *write_elements(dp_op_context *context, dp_dataset *dataset,
 static dp_status *to_records(dp_op_context *context, void *state) {
   dp_dataset *dataset;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &dataset));
-  if (dataset->component_count != 1 || dataset->dtypes[0] != DP_STRING)
-    return DP_INVALID("Dataset components should all be strings");
+  if (dataset->component_count > 0 && dataset->dtypes[0] != DP_STRING)
+    return DP_INVALID("ToTFRecordOp currently only supports DT_STRING dataypes, but got %s",
+                      dp_dtype_name(dataset->dtypes[0]));
+  if (dataset->component_count != 1)
+    return DP_INVALID("ToTFRecordOp currently only support datasets of 1 single column, but got %d",
+                      dataset->component_count);
   dp_compression compression;
   DP_RETURN_IF_ERROR(dp_dataset_record_compression(context, 2, &compression));
   char *path;

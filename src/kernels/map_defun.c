@@ -130,7 +130,7 @@ static dp_status *output_nothing(map_run *run) {
     dp_shape inner, shape;
     dp_tensor *output;
     if (!dp_partial_shape_is_known(partial))
-      return dp_status_create(DP_INTERNAL, "Missing %d-th output from %s", i,
+      return dp_status_create(DP_INTERNAL, "Missing %d-th output from {{node %s}}", i,
                               run->context->node->name);
     DP_RETURN_IF_ERROR(dp_shape_make(partial->rank, partial->dims, &inner));
     DP_RETURN_IF_ERROR(dp_pieces_shape(0, &inner, &shape));

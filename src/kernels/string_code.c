@@ -211,7 +211,10 @@ static dp_status *padded_compute(dp_op_context *context, void *memory) {
   const dp_tensor *input = dp_op_input(context, 0);
   dp_dtype dtype = dp_op_output_type(context, 0);
   int64_t length;
-  DP_RETURN_IF_ERROR(dp_kernel_read_int(dp_op_input(context, 1), "k", &length));
+  if (dp_op_input(context, 1)->shape.rank != 0)
+    return DP_INVALID("k must be scalar, got shape %s",
+                      dp_shape_text(&dp_op_input(context, 1)->shape));
+  length = dp_tensor_int_at(dp_op_input(context, 1), 0);
   int64_t size = (int64_t)dp_dtype_size(dtype), width = length / size;
   if (length % size != 0)
     return DP_INVALID("fixed_length (%lld) must be a multiple of the size of out_type (%lld)",

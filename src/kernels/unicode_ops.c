@@ -356,6 +356,10 @@ static dp_status *check_splits(const dp_tensor *values, const dp_tensor *splits)
   if (dp_tensor_int_at(splits, count - 1) != values->shape.elements)
     return DP_INVALID("Last value in input_splits must be equal to length of input_tensor.");
   for (int64_t i = 1; i < count; ++i)
+    if (dp_tensor_int_at(splits, i) > values->shape.elements)
+      return DP_INVALID(
+          "Values in input_splits must be less than or equal to input_tensor length.");
+  for (int64_t i = 1; i < count; ++i)
     if (dp_tensor_int_at(splits, i) < dp_tensor_int_at(splits, i - 1))
       return DP_INVALID("Values in input_splits must be equal or in ascending order.");
   return NULL;
