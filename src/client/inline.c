@@ -3,6 +3,7 @@
  */
 #include "client/inline_internal.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* Reading state is harmless; changing it, or drawing random numbers, is not. */
@@ -62,6 +63,17 @@ static dp_status *import(dp_scope *scope, const dp_function_body *body, dp_outpu
   return status.status;
 }
 
+/* A scope named by the function, whose name may hold what names of nodes must not ("<lambda>"). */
+static dp_scope *scope_of(dp_scope *scope, const char *function) {
+  char *name = dp_strdup(function);
+  for (char *c = name; *c; c++)
+    if (!isalnum((unsigned char)*c) && !strchr("_./-", *c))
+      *c = '_';
+  dp_scope *named = dp_scope_named(scope, name);
+  dp_free(name);
+  return named;
+}
+
 void dp_client_inline(dp_scope *scope, const dp_func *function, dp_outputs inputs,
                       TF_Operation *control, TF_Output *results) {
   if (!dp_scope_ok(scope))
@@ -78,7 +90,7 @@ void dp_client_inline(dp_scope *scope, const dp_func *function, dp_outputs input
                : DP_INVALID("The function '%s' takes %d arguments, not %d", function->name,
                             body.argument_count, inputs.count);
   if (!status)
-    status = import(dp_scope_named(scope, function->name), &body, inputs, control, results);
+    status = import(scope_of(scope, function->name), &body, inputs, control, results);
   dp_graph_destroy(body.graph);
   if (status)
     dp_scope_note(scope, status);
