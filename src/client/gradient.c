@@ -16,7 +16,8 @@ const gradient_row *dp_gradient_find(const char *op) {
       dp_gradient_math,        dp_gradient_array,  dp_gradient_nn,           dp_gradient_reduce,
       dp_gradient_flow,        dp_gradient_matrix, dp_gradient_none,         dp_gradient_function,
       dp_gradient_tensor_list, dp_gradient_einsum, dp_gradient_tensor_array, dp_gradient_norm,
-      dp_gradient_signal,      dp_gradient_sparse, dp_gradient_special};
+      dp_gradient_signal,      dp_gradient_sparse, dp_gradient_special,      dp_gradient_csr,
+      dp_gradient_ragged,      dp_gradient_image,  dp_gradient_decompose,    dp_gradient_banded};
   for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
     for (const gradient_row *row = tables[i]; row->op; row++)
       if (strcmp(row->op, op) == 0)

@@ -101,6 +101,50 @@ static void conditional(gradient_call *g) {
   dp_free(outputs);
 }
 
+/* Puts all branches of a case into the graph: number i runs when the first input is i, the last one
+ * for all others. Each takes its inputs from what those before it left; the number goes with them,
+ * to tell that they were taken. `inputs` are consumed; `outputs` has the results of each branch. */
+static void case_branches(gradient_call *g, TF_Output *inputs, int count, TF_Output *outputs) {
+  dp_scope *s = g->scope;
+  const dp_attr *branches = attribute(g, "branches");
+  int last = branches->count - 1, results = output_count(g);
+  TF_Output *room = DP_NEW_ARRAY(TF_Output, count);
+  for (int i = 0; i <= last && dp_scope_ok(s); i++) {
+    TF_Output *own = i < last ? room : inputs;
+    TF_Output is_mine = dp_equal(s, inputs[0], integer(s, i));
+    for (int k = 0; k < count && i < last; k++) {
+      dp_switch_outputs ways = dp_switch(s, inputs[k], is_mine);
+      own[k] = ways.output_true;
+      inputs[k] = ways.output_false;
+    }
+    TF_Output pivot = dp_identity(s, own[0]);
+    dp_client_inline(s, &branches->funcs[i], (dp_outputs){own + 1, count - 1}, pivot.oper,
+                     outputs + i * results);
+  }
+  dp_free(room);
+}
+
+static void cases(gradient_call *g) {
+  int count = input_count(g), results = output_count(g), ways = attribute(g, "branches")->count;
+  TF_Output *inputs = copy_inputs(g, 0), *left = DP_NEW_ARRAY(TF_Output, count);
+  TF_Output *outputs = DP_NEW_ARRAY(TF_Output, ways * results + 1);
+  TF_Output *merged = DP_NEW_ARRAY(TF_Output, results + 1), *from = DP_NEW_ARRAY(TF_Output, ways);
+  for (int i = 0; i < count; i++)
+    left[i] = inputs[i];
+  case_branches(g, left, count, outputs);
+  for (int i = 0; i < results && dp_scope_ok(g->scope); i++) {
+    for (int k = 0; k < ways; k++)
+      from[k] = outputs[k * results + i];
+    merged[i] = dp_merge(g->scope, ((dp_outputs){from, ways})).output;
+  }
+  give_from_copy(g, 1, (dp_outputs){inputs + 1, count - 1}, (dp_outputs){merged, results});
+  dp_free(inputs);
+  dp_free(left);
+  dp_free(outputs);
+  dp_free(merged);
+  dp_free(from);
+}
+
 /* ---- Loops ---- */
 
 static void loop(gradient_call *g) {
@@ -138,9 +182,11 @@ static void loop(gradient_call *g) {
 }
 
 const gradient_row dp_gradient_function[] = {
+    {"Case", cases},
     {"If", conditional},
     {"PartitionedCall", call},
     {"StatefulPartitionedCall", call},
+    {"StatelessCase", cases},
     {"StatelessIf", conditional},
     {"StatelessWhile", loop},
     {"While", loop},

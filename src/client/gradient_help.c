@@ -1,6 +1,11 @@
 /* What gradient functions of several families share. */
 #include "client/gradient_internal.h"
 
+dp_partial_shape known_shape(gradient_call *g, int index) {
+  const dp_input *edge = &g->operation->node->inputs[index];
+  return dp_client_shape((TF_Output){g->operation->graph->operations[edge->node], edge->output});
+}
+
 TF_Output number_like(dp_scope *scope, TF_Output like, double value) {
   return dp_const_number(scope, type_of(like), value);
 }

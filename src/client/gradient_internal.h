@@ -34,7 +34,8 @@ extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_f
     dp_gradient_math[], dp_gradient_matrix[], dp_gradient_nn[], dp_gradient_none[],
     dp_gradient_reduce[], dp_gradient_tensor_array[], dp_gradient_tensor_list[],
     dp_gradient_einsum[], dp_gradient_norm[], dp_gradient_signal[], dp_gradient_sparse[],
-    dp_gradient_special[];
+    dp_gradient_special[], dp_gradient_csr[], dp_gradient_ragged[], dp_gradient_image[],
+    dp_gradient_decompose[], dp_gradient_banded[];
 /* Of nodes whose op is a function of the graph's library. */
 extern const gradient_row dp_gradient_direct_call;
 /* NULL when the op is in no table. */
@@ -104,6 +105,8 @@ static inline const char *string_attr(const gradient_call *g, const char *name) 
 static inline TF_DataType type_of(TF_Output value) {
   return value.oper ? (TF_DataType)dp_dtype_base((int)TF_OperationOutputType(value)) : 0;
 }
+/* What the graph tells about the shape of an input. */
+dp_partial_shape known_shape(gradient_call *g, int index);
 /* A number of the type of `like`. */
 TF_Output number_like(dp_scope *scope, TF_Output like, double value);
 /* A tensor of that number in the shape of `like`. */

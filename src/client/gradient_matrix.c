@@ -138,6 +138,35 @@ static void cholesky(gradient_call *g) {
   GIVE(g, 0, dp_mul(s, number_like(s, l, 0.5), both));
 }
 
+/* One of two factors, for a product that skips zeros. */
+typedef struct skipping {
+  TF_Output matrix;
+  bool is_turned, is_sparse;
+} skipping;
+
+static TF_Output multiply_skipping(dp_scope *s, skipping a, skipping b, TF_DataType type) {
+  TF_Output product = dp_sparse_mat_mul(s, a.matrix, b.matrix, .transpose_a = a.is_turned,
+                                        .transpose_b = b.is_turned, .a_is_sparse = a.is_sparse,
+                                        .b_is_sparse = b.is_sparse);
+  return type == TF_FLOAT ? product : dp_cast(s, product, type);
+}
+
+/* As MatMul, of factors that may be of a shorter type than their product. */
+static void skipping_mat_mul(gradient_call *g) {
+  dp_scope *s = g->scope;
+  skipping a = {input(g, 0), bool_attr(g, "transpose_a"), bool_attr(g, "a_is_sparse")};
+  skipping b = {input(g, 1), bool_attr(g, "transpose_b"), bool_attr(g, "b_is_sparse")};
+  skipping dy_a = {above(g, 0), a.is_turned, false}, dy_b = {above(g, 0), b.is_turned, false};
+  skipping to_a = {b.matrix, b.is_turned == a.is_turned, b.is_sparse};
+  skipping to_b = {a.matrix, a.is_turned == b.is_turned, a.is_sparse};
+  GIVE(g, 0,
+       a.is_turned ? multiply_skipping(s, to_a, dy_a, type_of(a.matrix))
+                   : multiply_skipping(s, dy_a, to_a, type_of(a.matrix)));
+  GIVE(g, 1,
+       b.is_turned ? multiply_skipping(s, dy_b, to_b, type_of(b.matrix))
+                   : multiply_skipping(s, to_b, dy_b, type_of(b.matrix)));
+}
+
 /* Only the values of the sparse side and the dense side have gradients. */
 static void sparse_dense(gradient_call *g) {
   dp_scope *s = g->scope;
@@ -165,6 +194,7 @@ const gradient_row dp_gradient_matrix[] = {
     {"MatrixInverse", inverse},
     {"MatrixSolve", solve},
     {"MatrixTriangularSolve", triangular_solve},
+    {"SparseMatMul", skipping_mat_mul},
     {"SparseTensorDenseMatMul", sparse_dense},
     {NULL, NULL},
 };

@@ -427,6 +427,54 @@ static void crop_and_resize(gradient_call *g) {
   GIVE(g, 1, dp_crop_and_resize_grad_boxes(s, above(g, 0), image, input(g, 1), input(g, 2)));
 }
 
+/* ---- Recurrent cells ---- */
+
+/* lstm(length, x, cs, h, w, wci, wcf, wco, b): i, cs, f, o, ci, co, h; what arrives at cs and at h
+ * counts. `lstm_grad` is the constructor of that version's gradient. */
+#define GIVE_LSTM(g, lstm_grad)                                                                    \
+  do {                                                                                             \
+    __auto_type d =                                                                                \
+        lstm_grad((g)->scope, input(g, 0), input(g, 1), input(g, 2), input(g, 3), input(g, 4),     \
+                  input(g, 5), input(g, 6), input(g, 7), input(g, 8), output(g, 0), output(g, 1),  \
+                  output(g, 2), output(g, 3), output(g, 4), output(g, 5), output(g, 6),            \
+                  above(g, 1), above(g, 6), bool_attr(g, "use_peephole"));                         \
+    GIVE(g, 1, d.x_grad);                                                                          \
+    GIVE(g, 2, d.cs_prev_grad);                                                                    \
+    GIVE(g, 3, d.h_prev_grad);                                                                     \
+    GIVE(g, 4, d.w_grad);                                                                          \
+    GIVE(g, 5, d.wci_grad);                                                                        \
+    GIVE(g, 6, d.wcf_grad);                                                                        \
+    GIVE(g, 7, d.wco_grad);                                                                        \
+    GIVE(g, 8, d.b_grad);                                                                          \
+  } while (0)
+
+static void block_lstm(gradient_call *g) {
+  GIVE_LSTM(g, dp_block_lstm_grad);
+}
+
+static void block_lstm_v2(gradient_call *g) {
+  GIVE_LSTM(g, dp_block_lstm_grad_v2);
+}
+
+/* ---- Isotonic regression ---- */
+
+/* Each segment of a row got its mean: so does what arrives. A segment of row i has the number it
+ * has there plus i times the row's length. */
+static void isotonic(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output dy = above(g, 0), segments = output(g, 1), shape = shape_of(s, segments);
+  TF_Output minus = dp_const_vector(s, DP_INTS(-1)), zero = integer(s, 0);
+  TF_Output width = dp_gather(s, shape, dp_sub(s, dp_size(s, shape), integer(s, 1)));
+  TF_Output rows = dp_reshape(s, segments, dp_pack(s, DP_OUTPUTS(integer(s, -1), width)));
+  TF_Output count = dp_size(s, segments);
+  TF_Output firsts = dp_expand_dims(s, dp_range(s, zero, count, width), integer(s, 1));
+  TF_Output ids = dp_reshape(s, dp_add(s, rows, firsts), minus), flat = dp_reshape(s, dy, minus);
+  TF_Output sums = dp_unsorted_segment_sum(s, flat, ids, count);
+  TF_Output sizes = dp_unsorted_segment_sum(s, dp_ones_like(s, flat), ids, count);
+  TF_Output means = dp_gather(s, dp_div_no_nan(s, sums, sizes), ids);
+  GIVE(g, 0, dp_cast(s, dp_reshape(s, means, shape), type_of(input(g, 0))));
+}
+
 const gradient_row dp_gradient_nn[] = {
     {"AvgPool", average_pool},
     {"AvgPool3D", average_pool3d},
@@ -436,6 +484,8 @@ const gradient_row dp_gradient_nn[] = {
     {"BiasAddGrad", bias_add_again},
     {"BiasAddV1", bias_add_v1},
     {"CTCLoss", temporal_loss},
+    {"BlockLSTM", block_lstm},
+    {"BlockLSTMV2", block_lstm_v2},
     {"Conv2D", conv2d},
     {"Conv2DBackpropFilter", conv2d_filter},
     {"Conv2DBackpropInput", conv2d_input},
@@ -451,6 +501,7 @@ const gradient_row dp_gradient_nn[] = {
     {"FakeQuantWithMinMaxArgs", fake_quant_args},
     {"FakeQuantWithMinMaxVars", fake_quant_vars},
     {"FakeQuantWithMinMaxVarsPerChannel", fake_quant_channels},
+    {"IsotonicRegression", isotonic},
     {"LRN", local_response},
     {"LeakyRelu", leaky_relu},
     {"LeakyReluGrad", leaky_relu_again},

@@ -40,6 +40,19 @@ static void batch_norm_v3(gradient_call *g) {
   GIVE(g, 2, d.offset_backprop);
 }
 
+/* normalize(x, mean, variance, beta, gamma) */
+static void batch_norm_v0(gradient_call *g) {
+  dp_batch_norm_with_global_normalization_grad_outputs d =
+      dp_batch_norm_with_global_normalization_grad(
+          g->scope, input(g, 0), input(g, 1), input(g, 2), input(g, 4), above(g, 0),
+          float_attr(g, "variance_epsilon"), bool_attr(g, "scale_after_normalization"));
+  GIVE(g, 0, d.dx);
+  GIVE(g, 1, d.dm);
+  GIVE(g, 2, d.dv);
+  GIVE(g, 3, d.db);
+  GIVE(g, 4, d.dg);
+}
+
 /* ---- The second order ---- */
 
 /* What the copy is built with. */
@@ -123,6 +136,7 @@ static void batch_norm_again(gradient_call *g) {
 }
 
 const gradient_row dp_gradient_norm[] = {
+    {"BatchNormWithGlobalNormalization", batch_norm_v0},
     {"FusedBatchNorm", batch_norm},
     {"FusedBatchNormGrad", batch_norm_again},
     {"FusedBatchNormGradV2", batch_norm_again},

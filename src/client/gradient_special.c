@@ -219,6 +219,36 @@ static void stateless_gamma_v3(gradient_call *g) {
   follow_alpha(g, 4);
 }
 
+/* The normal distribution up to x: erfc(-x / sqrt(2)) / 2 */
+static TF_Output normal_up_to(dp_scope *s, TF_Output x) {
+  TF_Output far = dp_erfc(s, dp_mul(s, x, number_like(s, x, -0.70710678118654752)));
+  return dp_mul(s, far, number_like(s, x, 0.5));
+}
+
+/* exp((x^2 - bound^2) / 2) * share: how a sample moves with a bound, all in standard deviations. */
+static TF_Output follow_bound(gradient_call *g, TF_Output x, TF_Output bound, TF_Output share) {
+  dp_scope *s = g->scope;
+  TF_Output squares = minus(g, dp_square(s, x), dp_square(s, bound));
+  return dp_mul(s, dp_exp(s, dp_mul(s, squares, number_like(s, x, 0.5))), share);
+}
+
+/* (shape, seed, mean, deviation, low, high): a sample keeps its rank between the bounds. */
+static void truncated_normal(gradient_call *g) {
+  dp_scope *s = g->scope;
+  TF_Output standard[3], values[] = {output(g, 0), input(g, 4), input(g, 5)}, up_to[3];
+  for (int i = 0; i < 3; i++) {
+    standard[i] = dp_div(s, minus(g, values[i], input(g, 2)), input(g, 3));
+    up_to[i] = normal_up_to(s, standard[i]);
+  }
+  TF_Output all = minus(g, up_to[2], up_to[1]);
+  TF_Output below = dp_div(s, minus(g, up_to[0], up_to[1]), all);
+  TF_Output rest = dp_div(s, minus(g, up_to[2], up_to[0]), all);
+  give_side(g, 2, filled_like(s, output(g, 0), 1));
+  give_side(g, 3, standard[0]);
+  give_side(g, 4, follow_bound(g, standard[0], standard[1], rest));
+  give_side(g, 5, follow_bound(g, standard[0], standard[2], below));
+}
+
 const gradient_row dp_gradient_special[] = {
     {"BesselI0", bessel_i0},
     {"BesselI0e", bessel_i0e},
@@ -245,6 +275,7 @@ const gradient_row dp_gradient_special[] = {
     {"Polygamma", polygamma},
     {"RandomGamma", random_gamma},
     {"Spence", spence},
+    {"StatelessParameterizedTruncatedNormal", truncated_normal},
     {"StatelessRandomGammaV2", stateless_gamma_v2},
     {"StatelessRandomGammaV3", stateless_gamma_v3},
     {"Xlog1py", x_log_one_plus_y},
