@@ -212,7 +212,7 @@ dp_status *dp_dataset_record_compression(dp_op_context *context, int32_t slot,
   if (tensor->shape.rank != 0)
     return DP_INVALID("compression_type must be a scalar");
   dp_view text = dp_io_string(tensor, 0);
-  if (!dp_compression_parse(text, compression_out)) {
+  if (!dp_record_compression_parse(text, compression_out)) {
     DP_LOG(KERNELS, WARN, "Unsupported compression_type %.*s: taken for none", (int)text.length,
            text.data);
     *compression_out = DP_COMPRESSION_NONE;

@@ -4,12 +4,22 @@
 #include <string.h>
 #include <zlib.h>
 #include "base/checksum.h"
+#include "storage/snappy.h"
 #include "storage/table_internal.h"
 
 #define HEAD_SIZE 12
 #define FOOT_SIZE 4
 #define SMALL_SIZE ((size_t)16 << 20)
 #define WRITE_BUFFER ((size_t)64 << 10)
+/* Of Snappy; TensorFlow's readers take no larger ones. */
+#define BLOCK_SIZE ((size_t)256 << 10)
+
+bool dp_record_compression_parse(dp_view text, dp_compression *compression_out) {
+  if (!dp_view_equals(text, "SNAPPY"))
+    return dp_compression_parse(text, compression_out);
+  *compression_out = DP_COMPRESSION_SNAPPY;
+  return true;
+}
 
 /* ---- Reading ---- */
 struct dp_record_reader {
@@ -99,19 +109,25 @@ struct dp_record_writer {
   dp_compression compression;
   z_stream deflater;
   uint8_t *buffer;
-  size_t filled; /* of the buffer, when nothing is compressed */
+  size_t filled;   /* of the buffer, when nothing is deflated */
+  uint8_t *packed; /* of Snappy: a block with its head */
 };
+
+static bool is_deflated(const dp_record_writer *writer) {
+  return writer->compression == DP_COMPRESSION_ZLIB || writer->compression == DP_COMPRESSION_GZIP;
+}
 
 dp_status *dp_record_writer_create(dp_file *file, dp_compression compression,
                                    dp_record_writer **writer_out) {
   dp_record_writer *writer = DP_NEW(dp_record_writer);
   writer->file = file;
   writer->compression = compression;
-  writer->buffer = dp_malloc(WRITE_BUFFER);
+  bool is_snappy = compression == DP_COMPRESSION_SNAPPY;
+  writer->buffer = dp_malloc(is_snappy ? BLOCK_SIZE : WRITE_BUFFER);
+  writer->packed = is_snappy ? dp_malloc(4 + dp_snappy_most(BLOCK_SIZE)) : NULL;
   int bits = compression == DP_COMPRESSION_GZIP ? MAX_WBITS + 16 : MAX_WBITS;
-  if (compression != DP_COMPRESSION_NONE &&
-      deflateInit2(&writer->deflater, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bits, 9,
-                   Z_DEFAULT_STRATEGY) != Z_OK) {
+  if (is_deflated(writer) && deflateInit2(&writer->deflater, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
+                                          bits, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
     dp_free(writer->buffer);
     dp_free(writer);
     return dp_status_out_of_memory();
@@ -142,9 +158,33 @@ static dp_status *deflate_bytes(dp_record_writer *writer, const void *data, size
   return NULL;
 }
 
+/* Packs what is in the buffer. */
+static dp_status *write_block(dp_record_writer *writer) {
+  size_t length = dp_snappy_pack(writer->buffer, writer->filled, writer->packed + 4);
+  for (int i = 0; i < 4; ++i)
+    writer->packed[i] = (uint8_t)(length >> (8 * (3 - i)));
+  writer->filled = 0;
+  return dp_file_append(writer->file, writer->packed, length + 4);
+}
+
+static dp_status *write_blocks(dp_record_writer *writer, const void *data, size_t length) {
+  for (const uint8_t *at = data; length > 0;) {
+    size_t space = BLOCK_SIZE - writer->filled, count = length < space ? length : space;
+    memcpy(writer->buffer + writer->filled, at, count);
+    writer->filled += count;
+    at += count;
+    length -= count;
+    if (writer->filled == BLOCK_SIZE)
+      DP_RETURN_IF_ERROR(write_block(writer));
+  }
+  return NULL;
+}
+
 static dp_status *write_bytes(dp_record_writer *writer, const void *data, size_t length) {
-  if (writer->compression != DP_COMPRESSION_NONE)
+  if (is_deflated(writer))
     return deflate_bytes(writer, data, length, Z_NO_FLUSH);
+  if (writer->packed)
+    return write_blocks(writer, data, length);
   if (length > WRITE_BUFFER - writer->filled)
     DP_RETURN_IF_ERROR(dp_record_writer_flush(writer));
   if (length > WRITE_BUFFER)
@@ -166,10 +206,12 @@ dp_status *dp_record_writer_add(dp_record_writer *writer, const void *data, size
 }
 
 dp_status *dp_record_writer_flush(dp_record_writer *writer) {
-  if (writer->compression != DP_COMPRESSION_NONE)
+  if (is_deflated(writer))
     return deflate_bytes(writer, "", 0, Z_SYNC_FLUSH);
   if (writer->filled == 0)
     return NULL;
+  if (writer->packed)
+    return write_block(writer);
   size_t count = writer->filled;
   writer->filled = 0;
   return dp_file_append(writer->file, writer->buffer, count);
@@ -177,13 +219,14 @@ dp_status *dp_record_writer_flush(dp_record_writer *writer) {
 
 dp_status *dp_record_writer_finish(dp_record_writer *writer) {
   dp_status *status;
-  if (writer->compression != DP_COMPRESSION_NONE) {
+  if (is_deflated(writer)) {
     status = deflate_bytes(writer, "", 0, Z_FINISH);
     deflateEnd(&writer->deflater);
   } else {
     status = dp_record_writer_flush(writer);
   }
   dp_free(writer->buffer);
+  dp_free(writer->packed);
   dp_free(writer);
   return status;
 }

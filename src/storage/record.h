@@ -7,6 +7,9 @@
 #include "storage/stream.h"
 #include "tensor/tensor.h"
 
+/* "", "ZLIB", "GZIP", "SNAPPY"; false for anything else. */
+bool dp_record_compression_parse(dp_view text, dp_compression *compression_out);
+
 /* ---- Reading ---- */
 typedef struct dp_record_reader dp_record_reader;
 DP_MUST_USE dp_status *dp_record_reader_open(const char *path, dp_compression compression,

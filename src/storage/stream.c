@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <zlib.h>
+#include "storage/snappy.h"
 
 /* What is taken at first for a large piece. */
 #define STEP_SIZE ((size_t)16 << 20)
@@ -32,6 +33,10 @@ bool dp_compression_parse(dp_view text, dp_compression *compression_out) {
   return false;
 }
 
+static bool is_inflated(const dp_input_stream *stream) {
+  return stream->compression == DP_COMPRESSION_ZLIB || stream->compression == DP_COMPRESSION_GZIP;
+}
+
 static int window_bits(dp_compression compression) {
   return compression == DP_COMPRESSION_GZIP ? MAX_WBITS + 16 : MAX_WBITS;
 }
@@ -45,7 +50,7 @@ dp_status *dp_input_stream_open(const char *path, dp_compression compression, si
   stream->compression = compression;
   stream->capacity = buffer_size < 64 ? 64 : buffer_size > (16u << 20) ? 16u << 20 : buffer_size;
   stream->buffer = dp_malloc(stream->capacity);
-  if (compression != DP_COMPRESSION_NONE) {
+  if (is_inflated(stream)) {
     stream->packed = dp_malloc(stream->capacity);
     if (inflateInit2(&stream->inflater, window_bits(compression)) != Z_OK) {
       stream->compression = DP_COMPRESSION_NONE; /* nothing to end */
@@ -60,7 +65,7 @@ dp_status *dp_input_stream_open(const char *path, dp_compression compression, si
 void dp_input_stream_close(dp_input_stream *stream) {
   if (!stream)
     return;
-  if (stream->compression != DP_COMPRESSION_NONE)
+  if (is_inflated(stream))
     inflateEnd(&stream->inflater);
   dp_file_discard(stream->file);
   dp_free(stream->buffer);
@@ -106,6 +111,58 @@ static dp_status *inflate_some(dp_input_stream *stream, bool *ended_out) {
   return NULL;
 }
 
+static dp_status *damaged_block(const dp_input_stream *stream) {
+  return dp_status_create(DP_DATA_LOSS, "%s; a block of Snappy at %llu is damaged",
+                          stream->file->path, (unsigned long long)stream->file_offset);
+}
+
+/* The length in front of a block, or 0 at the end. It is not more than the file has. */
+static dp_status *block_length(dp_input_stream *stream, size_t *length_out) {
+  uint8_t head[4];
+  uint64_t size;
+  size_t count;
+  DP_RETURN_IF_ERROR(dp_file_read(stream->file, stream->file_offset, head, 4, &count));
+  *length_out = 0;
+  if (count < 4) /* somebody may still be writing */
+    return NULL;
+  DP_RETURN_IF_ERROR(dp_file_size(stream->file, &size));
+  *length_out = (size_t)head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
+  if (*length_out > size - stream->file_offset - 4)
+    return damaged_block(stream);
+  stream->file_offset += 4;
+  return NULL;
+}
+
+/* The next block into the buffer, which grows to its size: no more than 64 times the packed one,
+ * which Snappy cannot exceed. */
+static dp_status *fill_from_block(dp_input_stream *stream) {
+  size_t packed;
+  uint64_t length;
+  DP_RETURN_IF_ERROR(block_length(stream, &packed));
+  if (packed == 0)
+    return NULL;
+  dp_free(stream->packed);
+  stream->packed = dp_try_malloc(packed);
+  if (!stream->packed)
+    return dp_status_out_of_memory();
+  DP_RETURN_IF_ERROR(dp_file_read_exact(stream->file, stream->file_offset, stream->packed, packed));
+  if (!dp_snappy_length(stream->packed, packed, &length) || length / 64 > packed)
+    return damaged_block(stream);
+  if (length > stream->capacity) {
+    uint8_t *larger = dp_try_malloc(length);
+    if (!larger)
+      return dp_status_out_of_memory();
+    dp_free(stream->buffer);
+    stream->buffer = larger;
+    stream->capacity = length;
+  }
+  if (!dp_snappy_unpack(stream->packed, packed, stream->buffer, length))
+    return damaged_block(stream);
+  stream->file_offset += packed;
+  stream->end = length;
+  return NULL;
+}
+
 /* Makes the buffer hold something again, unless the end has come. Only when it is empty. */
 static dp_status *fill(dp_input_stream *stream) {
   stream->begin = stream->end = 0;
@@ -113,6 +170,11 @@ static dp_status *fill(dp_input_stream *stream) {
     return NULL;
   if (stream->compression == DP_COMPRESSION_NONE) {
     DP_RETURN_IF_ERROR(read_file(stream, stream->buffer, &stream->end));
+    stream->at_end = stream->end == 0;
+    return NULL;
+  }
+  if (stream->compression == DP_COMPRESSION_SNAPPY) {
+    DP_RETURN_IF_ERROR(fill_from_block(stream));
     stream->at_end = stream->end == 0;
     return NULL;
   }

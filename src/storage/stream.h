@@ -1,5 +1,6 @@
 /* Input streams: a file from its beginning to its end through a buffer, unpacked on the way when it
- * is compressed (zlib or gzip, also several gzip members behind each other). One user at a time. */
+ * is compressed (zlib or gzip, also several gzip members behind each other; or blocks of Snappy,
+ * each behind its length in 4 bytes, the highest first). One user at a time. */
 #ifndef DP_STORAGE_STREAM_H
 #define DP_STORAGE_STREAM_H
 
@@ -9,7 +10,8 @@
 typedef enum dp_compression {
   DP_COMPRESSION_NONE,
   DP_COMPRESSION_ZLIB,
-  DP_COMPRESSION_GZIP
+  DP_COMPRESSION_GZIP,
+  DP_COMPRESSION_SNAPPY /* of records only */
 } dp_compression;
 /* "", "ZLIB", "GZIP"; false for anything else. */
 bool dp_compression_parse(dp_view text, dp_compression *compression_out);
