@@ -11,9 +11,9 @@ NOISE = [(re.compile(pattern), replacement) for pattern, replacement in [
     (r"\b_arg_(\S+?)_0_\d+", r"\1"),
     # The colon, which some of the optimizers forget or move.
     (r" is not a scalar(?: :)? ?\[", " is not a scalar: ["),
-    # Counters of steps, of TensorArrays and of nodes in a dataset's graph.
+    # Counters of steps, of TensorArrays, of stacks and of nodes in a dataset's graph.
     (r"\b__per_step_\d+", "step"),
-    (r"(TensorArray \S+?)_\d+\b", r"\1"),
+    (r"(TensorArray \S+?|\bStack\[\w+?)_\d+\b", r"\1"),
     # Which function failed in a pipeline; only the newer versions say it.
     (r"^Error in user-defined function passed to \S+ transformation with iterator: \S+ ", ""),
     # The default container has the job's name.
@@ -60,6 +60,10 @@ OWN_WORDS = {
     r"^Cannot add tensor to the batch: number of elements": "the first element or another one",
     r"^\d+ root error\(s\) found": "several errors at once",
     r"' failed with Read less bytes": "two messages run together",
+    # Whatever cases ran before.
+    r"^Container \S+ does not exist\.$": "a container that nothing was put into; ours has its default",
+    # Files: ours say which one, and where in it.
+    r"^Snappy_Uncompress failed|^Failed to read \d+ bytes from file": "no file is named",
     # What is only there.
     r"^Only ZLIB, ZSTD, GZIP": "formats that are not here",
     r"^Unknown image file format": "formats that are not here",
