@@ -4,8 +4,9 @@
  * rows of a stays in the second-level cache while panel after panel meets it. Copying b would cost
  * as much as several tiles, most of it waiting for memory; so the tiles of one panel pack the next
  * one on the way, and the very first tile packs what it reads. Few rows read b where it is. Rows of
- * a transposed a lie across its memory and are packed too, unless too few panels would gain by it.
- * All cuts are even, because a tile of one or two rows waits for its operands. */
+ * a transposed a lie across its memory and are packed too, when steps are far apart and enough
+ * panels gain by it. All cuts are even, because a tile of one or two rows waits for its operands.
+ */
 #include <string.h>
 #include "kernels/gemm_internal.h"
 #include "kernels/loops_move_internal.h"
@@ -22,10 +23,12 @@
 #define BLOCK_DEPTH 512
 #define LONG_DEPTH 1024 /* of what is not packed */
 #define FEW_PANELS 3    /* that do not pay for packing a */
+#define NEAR_BYTES 2048 /* the processor looks ahead by itself to steps of a that are nearer */
 #define FEW_TILES 16    /* that do not pay for packing b */
 #define BAD_STRIDE 2048 /* bytes: rows that far apart share their places in the cache */
 #define SHARING_TILES 8 /* fewer would have too much to copy for each other */
 #define SLAB 16         /* steps of k that are transposed together */
+#define LINE_BYTES 64   /* of the cache */
 
 typedef dp_tile_cut cut;
 
@@ -96,16 +99,24 @@ static void pack_steps(const tiles *work, const panel *panel, int64_t from, int6
 }
 
 /* ---- Errands ---- */
-/* Part `part` of `parts` of packing a panel. */
-static dp_tile_errand copy_share(const tiles *work, const panel *panel, int64_t part,
-                                 int64_t parts) {
-  int64_t first = part * work->depth / parts, last = (part + 1) * work->depth / parts;
-  size_t row = (size_t)work->g->b_stride * work->size;
-  return (dp_tile_errand){.from = panel->raw + (size_t)first * row,
+/* `units` rows or lines that are to be done within `tiles` tiles. */
+static int64_t pace_of(const tiles *work, int64_t units, int64_t tiles) {
+  int64_t line = LINE_BYTES / (int64_t)work->size,
+          times = tiles * ((work->depth + line - 1) / line);
+  return (units * DP_TILE_PACE + times - 1) / times;
+}
+
+static int64_t lines_of(const tiles *work, int64_t elements) {
+  return (elements * (int64_t)work->size + LINE_BYTES - 1) / LINE_BYTES;
+}
+
+static dp_tile_errand copy_panel(const tiles *work, const panel *panel, int64_t tiles) {
+  return (dp_tile_errand){.from = panel->raw,
                           .stride = work->g->b_stride,
-                          .rows = last - first,
+                          .rows = work->depth,
                           .width = panel->end - panel->begin,
-                          .to = panel->packed + (size_t)(first * work->fns->panel) * work->size};
+                          .to = panel->packed,
+                          .pace = pace_of(work, work->depth, tiles)};
 }
 
 /* The steps of k that are transposed after a tile. */
@@ -120,52 +131,78 @@ static slabs slabs_of(const tiles *work, int64_t part, int64_t parts) {
 }
 
 static dp_tile_errand ask_for_slabs(const tiles *work, const panel *panel, slabs slabs) {
+  int64_t rows = slabs.to > slabs.from ? panel->end - panel->begin : 0;
+  int64_t width = slabs.to - slabs.from;
   return (dp_tile_errand){.from = panel->raw + (size_t)slabs.from * work->size,
                           .stride = work->g->b_stride,
-                          .rows = slabs.to > slabs.from ? panel->end - panel->begin : 0,
-                          .width = slabs.to - slabs.from};
+                          .rows = rows,
+                          .width = width,
+                          .pace = pace_of(work, rows * lines_of(work, width), 1)};
 }
 
 /* The next block of a transposed a, which will be packed. */
-static dp_tile_errand ask_for_block(const tiles *work, int64_t part, int64_t parts) {
+static dp_tile_errand ask_for_block(const tiles *work, int64_t tiles) {
   const dp_gemm *g = work->g;
   int64_t rest = g->m - work->last, block = work->last - work->first;
-  int64_t from = part * work->depth / parts, to = (part + 1) * work->depth / parts;
+  int64_t width = rest < block ? rest : block;
   return (dp_tile_errand){.from = (const char *)g->a +
-                                  (size_t)((work->first_k + from) * g->a_stride + work->last) *
-                                      work->size,
+                                  (size_t)(work->first_k * g->a_stride + work->last) * work->size,
                           .stride = g->a_stride,
-                          .rows = rest > 0 ? to - from : 0,
-                          .width = rest < block ? rest : block};
+                          .rows = rest > 0 ? work->depth : 0,
+                          .width = width,
+                          .pace = pace_of(work, work->depth * lines_of(work, width), tiles)};
 }
 
 /* ---- Tiles ---- */
-/* The tile without its errand. */
-static dp_tile tile_at(const tiles *work, const panel *panel, int64_t index) {
+/* What all tiles of a panel have in common. */
+static dp_tile tile_of(const tiles *work, const panel *panel) {
   const dp_gemm *g = work->g;
-  size_t size = work->size;
-  int64_t row = work->first + cut_at(&work->rows, index), full = work->fns->panel;
-  int64_t next = work->first + cut_at(&work->rows, index + 1);
   dp_tile tile = {.a_row = g->transpose_a ? 1 : g->a_stride,
                   .a_step = g->transpose_a ? g->a_stride : 1,
                   .b = work->is_in_place ? panel->raw : panel->packed,
-                  .b_step = work->is_in_place ? g->b_stride : full,
-                  .c = (char *)g->c + (size_t)(row * g->c_stride + panel->begin) * size,
+                  .b_step = work->is_in_place ? g->b_stride : work->fns->panel,
                   .c_row = g->c_stride,
                   .depth = work->depth,
                   .accumulates = g->accumulates || work->first_k > 0};
-  tile.a = (const char *)g->a + (size_t)(row * tile.a_row + work->first_k * tile.a_step) * size;
-  if (work->a_packed) {
-    tile.a = work->a_packed + (size_t)(index * work->depth * work->fns->rows) * size;
+  if (work->a_packed)
     tile.a_step = work->fns->rows;
-  } else if (!g->transpose_a && panel->index == 0 && next < g->m) {
-    tile.a_ahead = (next - row) * g->a_stride;
-  }
-  if (next < work->last)
-    tile.c_next = (char *)tile.c + (size_t)((next - row) * g->c_stride) * size;
-  else if (panel->end < work->end)
-    tile.c_next = (char *)g->c + (size_t)(work->first * g->c_stride + panel->end) * size;
   return tile;
+}
+
+/* Tiles [from, to) of the block's rows. */
+static void run_tiles(const tiles *work, const panel *panel, dp_tile *tile, int64_t from,
+                      int64_t to) {
+  const dp_gemm *g = work->g;
+  while (from < to) {
+    bool is_tall = from < work->rows.extra;
+    int64_t end = is_tall && work->rows.extra < to ? work->rows.extra : to;
+    int64_t rows = work->rows.base + is_tall, row = work->first + cut_at(&work->rows, from);
+    tile->c = (char *)g->c + (size_t)(row * g->c_stride + panel->begin) * work->size;
+    if (work->a_packed) {
+      tile->a_tile = work->depth * work->fns->rows;
+      tile->a = work->a_packed + (size_t)(from * tile->a_tile) * work->size;
+    } else {
+      int64_t k = work->first_k * tile->a_step;
+      tile->a_tile = rows * tile->a_row;
+      tile->a = (const char *)g->a + (size_t)(row * tile->a_row + k) * work->size;
+    }
+    tile->count = end - from;
+    work->fns->run(tile, (int)rows, panel->end - panel->begin);
+    from = end;
+  }
+}
+
+/* Packs a transposed panel behind the tiles, which ask for it. */
+static void run_turning(const tiles *work, const panel *panel_now, const panel *next, dp_tile *tile,
+                        int64_t from) {
+  int64_t count = work->rows.count;
+  for (int64_t t = from; t < count; ++t) {
+    slabs slabs = slabs_of(work, t - from, count - from);
+    tile->errand = ask_for_slabs(work, next, slabs);
+    run_tiles(work, panel_now, tile, t, t + 1);
+    if (slabs.to > slabs.from)
+      pack_steps(work, next, slabs.from, slabs.to);
+  }
 }
 
 /* What the tiles of a panel do besides. */
@@ -196,27 +233,25 @@ static duties duties_of(const tiles *work, int64_t index) {
 /* The block's rows of one panel. The first block of rows packs the next panel on the way. */
 static void run_panel(const tiles *work, int64_t index) {
   duties duties = duties_of(work, index);
-  int64_t busy = duties.is_raw ? 1 : 0, parts = work->rows.count - busy;
-  for (int64_t t = 0; t < work->rows.count; ++t) {
-    dp_tile tile = tile_at(work, &duties.now, t);
-    slabs slabs = {0};
-    if (t < busy) {
-      tile.b = duties.now.raw;
-      tile.b_step = work->g->b_stride;
-      tile.packed = duties.now.packed;
-    } else if (duties.packs_next && work->g->transpose_b) {
-      slabs = slabs_of(work, t - busy, parts);
-      tile.errand = ask_for_slabs(work, &duties.next, slabs);
-    } else if (duties.packs_next) {
-      tile.errand = copy_share(work, &duties.next, t - busy, parts);
-    } else if (work->a_packed && index == work->panels.count - 1) {
-      tile.errand = ask_for_block(work, t - busy, parts);
-    }
-    int64_t rows = work->rows.base + (t < work->rows.extra ? 1 : 0);
-    work->fns->run(&tile, (int)rows, duties.now.end - duties.now.begin);
-    if (slabs.to > slabs.from)
-      pack_steps(work, &duties.next, slabs.from, slabs.to);
+  int64_t first = 0, count = work->rows.count;
+  dp_tile tile = tile_of(work, &duties.now);
+  if (duties.is_raw) {
+    dp_tile raw = tile;
+    raw.b = duties.now.raw;
+    raw.b_step = work->g->b_stride;
+    raw.packed = duties.now.packed;
+    run_tiles(work, &duties.now, &raw, 0, 1);
+    first = 1;
   }
+  if (duties.packs_next && work->g->transpose_b) {
+    run_turning(work, &duties.now, &duties.next, &tile, first);
+    return;
+  }
+  if (duties.packs_next)
+    tile.errand = copy_panel(work, &duties.next, count - first);
+  else if (work->a_packed && index == work->panels.count - 1)
+    tile.errand = ask_for_block(work, count - first);
+  run_tiles(work, &duties.now, &tile, first, count);
 }
 
 static void pack_rows(const tiles *work) {
@@ -257,7 +292,8 @@ typedef struct plan {
 static plan plan_of(const tiles *work) {
   const dp_gemm *g = work->g;
   int64_t size = (int64_t)work->size, full = work->fns->panel;
-  plan plan = {.packs_a = g->transpose_a && g->n > FEW_PANELS * full};
+  plan plan = {.packs_a =
+                   g->transpose_a && g->n > FEW_PANELS * full && g->a_stride * size >= NEAR_BYTES};
   plan.depths = cut_evenly(g->k, work->is_in_place ? LONG_DEPTH : BLOCK_DEPTH);
   int64_t deepest = plan.depths.base + (plan.depths.extra > 0 ? 1 : 0);
   bool is_whole = !plan.packs_a && g->m * deepest * size <= BLOCK_BYTES;

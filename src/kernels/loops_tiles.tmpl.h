@@ -3,8 +3,9 @@
 #define LANES (VECTOR_BYTES / (BITS / 8))
 #define PANEL (TILE_VECTORS * LANES)
 #define LINE (64 / (BITS / 8)) /* elements of a line of the cache, and steps between errands */
-#define AHEAD 3                /* how many times as far as a copy the memory is asked */
-#define MOST_AHEAD 8           /* rows */
+#define AHEAD 3                /* rows that the memory is asked for before they are copied */
+#define MOST_AHEAD 8           /* rows, when they are copied quickly */
+#define SOON 7                 /* lines of steps before c is needed: then the memory is asked */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
@@ -34,104 +35,122 @@ static inline __attribute__((always_inline)) void DP_PASTE(store, SUFFIX)(T *to,
 #endif
 }
 
-/* The next `pace` rows of an errand. */
-static inline __attribute__((always_inline)) void DP_PASTE(advance, SUFFIX)(dp_tile_errand *errand,
-                                                                            int64_t pace) {
-  const T *from = errand->from;
-  T *to = errand->to;
+static inline __attribute__((always_inline)) void DP_PASTE(copy, SUFFIX)(dp_tile_errand *errand,
+                                                                         int64_t count) {
   const int64_t stride = errand->stride, width = errand->width;
-  const int64_t distance = (AHEAD * pace < MOST_AHEAD ? AHEAD * pace : MOST_AHEAD) * stride;
-  for (; pace > 0 && errand->rows > 0; --pace, --errand->rows, from += stride) {
-    if (!to) {
-      for (int64_t j = 0; j < width; j += LINE)
-        __builtin_prefetch(from + j, 0, 2);
-      continue;
-    }
-    const T *later = from + distance;
+  const int64_t distance = (AHEAD * count < MOST_AHEAD ? AHEAD * count : MOST_AHEAD) * stride;
+  for (; count > 0 && errand->rows > 0; --count, --errand->rows) {
+    const T *from = errand->from, *later = from + distance;
+    T *to = errand->to;
     DP_UNROLL
     for (int j = 0; j < PANEL; j += LINE)
       __builtin_prefetch(later + j);
     DP_UNROLL
     for (int v = 0; v < TILE_VECTORS; ++v)
       *(MEMORY *)(to + v * LANES) = DP_PASTE(load, SUFFIX)(from + v * LANES, width - v * LANES);
-    to += PANEL;
+    errand->from = from + stride;
+    errand->to = to + PANEL;
   }
-  errand->from = from;
-  errand->to = to;
+}
+
+static inline __attribute__((always_inline)) void DP_PASTE(ask, SUFFIX)(dp_tile_errand *errand,
+                                                                        int64_t count) {
+  for (; count > 0 && errand->rows > 0; --count) {
+    __builtin_prefetch((const T *)errand->from + errand->at, 0, 2);
+    errand->at += LINE;
+    if (errand->at >= errand->width) {
+      errand->at = 0;
+      errand->from = (const T *)errand->from + errand->stride;
+      --errand->rows;
+    }
+  }
+}
+
+static inline __attribute__((always_inline)) void DP_PASTE(advance,
+                                                           SUFFIX)(dp_tile_errand *errand) {
+  errand->due += errand->pace;
+  if (errand->to)
+    DP_PASTE(copy, SUFFIX)(errand, errand->due / DP_TILE_PACE);
+  else
+    DP_PASTE(ask, SUFFIX)(errand, errand->due / DP_TILE_PACE);
+  errand->due %= DP_TILE_PACE;
 }
 
 /* `rows`, `vectors` and `packs` are constants where this is inlined. No calls, so that everything
  * stays in registers; all but a line's steps at a time runs between them. `width` columns of c. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const bool packs, const dp_tile *tile,
-                          int64_t width) {
-  VECTOR sum[TILE_ROWS][TILE_VECTORS];
-  const T *row[TILE_ROWS], *b = tile->b, *next = tile->c_next;
-  DP_UNROLL
-  for (int i = 0; i < rows; ++i) {
-    row[i] = (const T *)tile->a + i * tile->a_row;
-    DP_UNROLL
-    for (int v = 0; v < vectors; ++v)
-      sum[i][v] = (VECTOR){0};
-  }
-  T *packed = tile->packed;
-  const int64_t step = tile->a_step, b_step = tile->b_step, ahead = tile->a_ahead;
+DP_PASTE(tiles_of, SUFFIX)(const int rows, const int vectors, const bool packs, dp_tile *tile,
+                           int64_t width) {
+  const int64_t step = tile->a_step, b_step = tile->b_step, c_row = tile->c_row;
+  const T *a = tile->a;
+  T *c = tile->c, *packed = tile->packed;
   dp_tile_errand errand = tile->errand;
-  const int64_t pace = (errand.rows * LINE + tile->depth - 1) / (tile->depth > 0 ? tile->depth : 1);
-  int asked = next ? 0 : rows;
-  for (int64_t at = 0, left = tile->depth; left > 0; left -= LINE) {
-    if (ahead) {
-      DP_UNROLL
-      for (int i = 0; i < rows; ++i)
-        __builtin_prefetch(row[i] + at + ahead, 0, 2);
-    }
-    if (asked < rows) {
-      DP_UNROLL
-      for (int v = 0; v < vectors * VECTOR_BYTES; v += 64)
-        __builtin_prefetch((const char *)next + v, 1);
-      next += tile->c_row;
-      ++asked;
-    }
-    DP_PASTE(advance, SUFFIX)(&errand, pace);
-    for (const int64_t last = at + (left < LINE ? left : LINE) * step; at != last; at += step) {
-      VECTOR right[TILE_VECTORS];
+  for (int64_t count = tile->count; count > 0; --count, a += tile->a_tile) {
+    VECTOR sum[TILE_ROWS][TILE_VECTORS];
+    const T *row[TILE_ROWS], *b = tile->b;
+    DP_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      row[i] = a + i * tile->a_row;
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
-        right[v] = packs && v == vectors - 1
-                       ? DP_PASTE(load, SUFFIX)(b + v * LANES, width - v * LANES)
-                       : (VECTOR) * (const MEMORY *)(b + v * LANES);
-      DP_UNROLL
-      for (int v = 0; packs && v < vectors; ++v) {
-        *(MEMORY *)(packed + v * LANES) = right[v];
-        __builtin_prefetch(b + MOST_AHEAD * b_step + v * LANES);
+        sum[i][v] = (VECTOR){0};
+    }
+    const T *soon = c;
+    for (int64_t at = 0, left = tile->depth; left > 0; left -= LINE) {
+      if (step == 1) {
+        DP_UNROLL
+        for (int i = 0; i < rows; ++i)
+          __builtin_prefetch(row[i] + at + LINE);
       }
-      packed += packs ? PANEL : 0;
-      b += b_step;
-      DP_UNROLL
-      for (int i = 0; i < rows; ++i) {
-        VECTOR factor = row[i][at] - (VECTOR){0};
+      if (left <= SOON * LINE && soon < c + rows * c_row) {
+        DP_UNROLL
+        for (int v = 0; v < vectors * VECTOR_BYTES; v += 64)
+          __builtin_prefetch((const char *)soon + v, 1);
+        soon += c_row;
+      }
+      if (errand.rows > 0)
+        DP_PASTE(advance, SUFFIX)(&errand);
+      for (const int64_t last = at + (left < LINE ? left : LINE) * step; at != last; at += step) {
+        VECTOR right[TILE_VECTORS];
         DP_UNROLL
         for (int v = 0; v < vectors; ++v)
-          sum[i][v] = MADD(sum[i][v], factor, right[v]);
+          right[v] = packs && v == vectors - 1
+                         ? DP_PASTE(load, SUFFIX)(b + v * LANES, width - v * LANES)
+                         : (VECTOR) * (const MEMORY *)(b + v * LANES);
+        DP_UNROLL
+        for (int v = 0; packs && v < vectors; ++v) {
+          *(MEMORY *)(packed + v * LANES) = right[v];
+          __builtin_prefetch(b + MOST_AHEAD * b_step + v * LANES);
+        }
+        packed += packs ? PANEL : 0;
+        b += b_step;
+        DP_UNROLL
+        for (int i = 0; i < rows; ++i) {
+          VECTOR factor = row[i][at] - (VECTOR){0};
+          DP_UNROLL
+          for (int v = 0; v < vectors; ++v)
+            sum[i][v] = MADD(sum[i][v], factor, right[v]);
+        }
       }
     }
-  }
-  DP_UNROLL
-  for (int i = 0; i < rows; ++i)
     DP_UNROLL
-  for (int v = 0; v < vectors; ++v) {
-    T *to = (T *)tile->c + i * tile->c_row + v * LANES;
-    const int64_t left = v == vectors - 1 ? width - v * LANES : LANES;
-    if (tile->accumulates)
-      sum[i][v] += DP_PASTE(load, SUFFIX)(to, left);
-    DP_PASTE(store, SUFFIX)(to, sum[i][v], left);
+    for (int i = 0; i < rows; ++i, c += c_row)
+      DP_UNROLL
+    for (int v = 0; v < vectors; ++v) {
+      T *to = c + v * LANES;
+      const int64_t left = v == vectors - 1 ? width - v * LANES : LANES;
+      if (tile->accumulates)
+        sum[i][v] += DP_PASTE(load, SUFFIX)(to, left);
+      DP_PASTE(store, SUFFIX)(to, sum[i][v], left);
+    }
   }
+  tile->errand = errand;
 }
 
 #define TILE_NAME(name, rows, vectors) DP_PASTE(name##_##rows##x##vectors, SUFFIX)
 #define DEFINE_TILE(name, rows, vectors, packs)                                                    \
-  static void TILE_NAME(name, rows, vectors)(const dp_tile *tile, int64_t width) {                 \
-    DP_PASTE(tile_of, SUFFIX)(rows, vectors, packs, tile, width);                                  \
+  static void TILE_NAME(name, rows, vectors)(dp_tile * tile, int64_t width) {                      \
+    DP_PASTE(tiles_of, SUFFIX)(rows, vectors, packs, tile, width);                                 \
   }
 #if TILE_VECTORS == 4
 #define DEFINE_TILES(name, rows, packs)                                                            \
@@ -166,7 +185,7 @@ DEFINE_TILES(packing, 3, true)
 #endif
 DEFINE_TILES(packing, 4, true)
 
-typedef void (*DP_PASTE(tile_fn, SUFFIX))(const dp_tile *tile, int64_t width);
+typedef void (*DP_PASTE(tile_fn, SUFFIX))(dp_tile *tile, int64_t width);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(tiles, SUFFIX)[TILE_ROWS][TILE_VECTORS] = {
     TILE_NAMES(tile, 1), TILE_NAMES(tile, 2), TILE_NAMES(tile, 3), TILE_NAMES(tile, 4),
 #if TILE_ROWS == 6
@@ -189,8 +208,23 @@ static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing, SUFFIX)[TILE_ROWS][TILE
 #undef DEFINE_TILES
 #undef TILE_NAMES
 
-/* Without masks, what does not fill its vectors goes through a tile on the stack. */
-static void DP_PASTE(run, SUFFIX)(const dp_tile *tile, int rows, int64_t width) {
+/* One tile whose columns do not fill their vectors, through a whole one on the stack. */
+static void DP_PASTE(run_edge, SUFFIX)(DP_PASTE(tile_fn, SUFFIX) fn, dp_tile *tile, int rows,
+                                       int64_t width) {
+  T edge[TILE_ROWS * PANEL] __attribute__((aligned(64)));
+  dp_tile whole = *tile;
+  whole.count = 1;
+  whole.c = edge;
+  whole.c_row = PANEL;
+  for (int i = 0; tile->accumulates && i < rows; ++i)
+    memcpy(edge + i * PANEL, (T *)tile->c + i * tile->c_row, (size_t)width * sizeof(T));
+  fn(&whole, width);
+  for (int i = 0; i < rows; ++i)
+    memcpy((T *)tile->c + i * tile->c_row, edge + i * PANEL, (size_t)width * sizeof(T));
+  tile->errand = whole.errand;
+}
+
+static void DP_PASTE(run, SUFFIX)(dp_tile *tile, int rows, int64_t width) {
   int64_t vectors = (width + LANES - 1) / LANES;
   int row = rows - 1, column = (int)vectors - 1;
   DP_PASTE(tile_fn, SUFFIX) fn = DP_PASTE(tiles, SUFFIX)[row][column];
@@ -200,16 +234,11 @@ static void DP_PASTE(run, SUFFIX)(const dp_tile *tile, int rows, int64_t width) 
     fn(tile, width);
     return;
   }
-  T edge[TILE_ROWS * PANEL] __attribute__((aligned(64)));
-  dp_tile whole = *tile;
-  whole.c = edge;
-  whole.c_row = PANEL;
-  whole.c_next = NULL;
-  for (int i = 0; tile->accumulates && i < rows; ++i)
-    memcpy(edge + i * PANEL, (T *)tile->c + i * tile->c_row, (size_t)width * sizeof(T));
-  fn(&whole, width);
-  for (int i = 0; i < rows; ++i)
-    memcpy((T *)tile->c + i * tile->c_row, edge + i * PANEL, (size_t)width * sizeof(T));
+  for (; tile->count > 0; --tile->count) {
+    DP_PASTE(run_edge, SUFFIX)(fn, tile, rows, width);
+    tile->a = (const T *)tile->a + tile->a_tile;
+    tile->c = (T *)tile->c + rows * tile->c_row;
+  }
 }
 
 /* `steps` steps of one tile. */
@@ -248,5 +277,6 @@ static void DP_PASTE(pack_columns, SUFFIX)(const void *from_data, int64_t stride
 #undef LINE
 #undef AHEAD
 #undef MOST_AHEAD
+#undef SOON
 #undef VECTOR
 #undef MEMORY

@@ -1,9 +1,9 @@
 /* The inner loop of products of large matrices, one table for each instruction set.
  *
  * A tile is a few rows and one panel of columns of c; it stays in registers while k runs, so all
- * time goes into multiplying if the operands are near. Hence a tile also has errands, which it runs
- * between its steps: it copies (packs) a share of what is needed next, and asks the memory for the
- * lines that come after. Strides are in elements. Nothing here allocates. */
+ * time goes into multiplying if the operands are near. Hence tiles also have an errand, which they
+ * run between their steps, little by little: it copies (packs) what is needed next, or asks the
+ * memory for it. Strides are in elements. Nothing here allocates. */
 #ifndef DP_KERNELS_LOOPS_TILES_INTERNAL_H
 #define DP_KERNELS_LOOPS_TILES_INTERNAL_H
 
@@ -18,26 +18,29 @@ typedef struct dp_tile_errand {
   const void *from;
   int64_t stride, rows, width;
   void *to;
+  int64_t pace;    /* rows to copy, or lines of the cache to ask for, of which DP_TILE_PACE are due
+                      each    time after as many steps as a line has elements */
+  int64_t due, at; /* the tiles' own, zero at first: of pace, of width */
 } dp_tile_errand;
+#define DP_TILE_PACE 256
 
-/* c[i][j] (+)= sum over p < depth of a[i * a_row + p * a_step] * b[p * b_step + j]. */
+/* c[i][j] (+)= sum over p < depth of a[i * a_row + p * a_step] * b[p * b_step + j]. `count` tiles
+ * lie below each other; in a their first rows are `a_tile` elements apart. */
 typedef struct dp_tile {
   const void *a;
-  int64_t a_row, a_step;
+  int64_t a_row, a_step, a_tile;
   const void *b;
   int64_t b_step;
   void *c;
-  int64_t c_row, depth;
+  int64_t c_row, depth, count;
   bool accumulates;
-  void *packed;    /* where a tile of nearly all rows copies the b that it reads; NULL: nowhere */
-  int64_t a_ahead; /* how much farther the rows of a are that come next; 0: no need to ask */
-  const void *c_next; /* as many rows of c to ask for; NULL: none */
-  dp_tile_errand errand;
+  void *packed; /* where one tile of nearly all rows copies the b that it reads; NULL: nowhere */
+  dp_tile_errand errand; /* what is left of it afterwards */
 } dp_tile;
 
 /* Rows from 1 to `rows` of the table (from `rows` - 2 with `packed`), columns from 1 to `panel`. b
  * has whole vectors, unless it is copied. */
-typedef void (*dp_tile_fn)(const dp_tile *tile, int rows, int64_t width);
+typedef void (*dp_tile_fn)(dp_tile *tile, int rows, int64_t width);
 
 /* `count` parts of a whole, the first `extra` of which have one more than `base`. */
 typedef struct dp_tile_cut {
