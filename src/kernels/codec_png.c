@@ -12,7 +12,7 @@
 #include "kernels/loops_png_internal.h"
 
 enum { GRAY = 0, RGB = 2, PALETTE = 3, GRAY_ALPHA = 4, RGB_ALPHA = 6 };
-#define MAX_SIDE ((int64_t)1 << 27)
+#define MAX_SIDE 1000000 /* libpng's own limit */
 #define MAX_PIXELS ((int64_t)1 << 29)
 
 typedef struct png {
@@ -74,7 +74,7 @@ static dp_status *read_head(png *png, const chunk *chunk) {
                         ? png->depth == 1 || png->depth == 2 || png->depth == 4 || png->depth == 8
                         : png->depth == 8 || png->depth == 16;
   if (!depth_fits || chunk->data[10] != 0 || chunk->data[11] != 0 || png->interlaced > 1 ||
-      png->width == 0 || png->height == 0 || png->width > INT32_MAX || png->height > INT32_MAX)
+      png->width == 0 || png->height == 0 || png->width > MAX_SIDE || png->height > MAX_SIDE)
     return broken("a header that makes no sense");
   png->file_channels = channels[png->color];
   return NULL;
@@ -184,6 +184,13 @@ static size_t unpacked_size(const png *png) {
     size += columns == 0 ? 0 : (row_length(png, columns) + 1) * (size_t)rows;
   }
   return size;
+}
+
+/* Nothing unpacks to more than this many times its bytes: an image that would have to is not there,
+ * and takes no memory. */
+#define MOST_TIMES ((size_t)1032)
+static bool can_be_whole(const png *png) {
+  return unpacked_size(png) / MOST_TIMES <= (size_t)(png->end - png->pixels);
 }
 
 /* ---- Unpacking ---- */
@@ -471,8 +478,10 @@ static bool decode_at_once(const png *png, const target *target, dp_status **sta
 dp_status *dp_png_decode(dp_view data, int channels, int bits, void *pixels) {
   png png;
   DP_RETURN_IF_ERROR(png_open(&png, data));
-  if (png.width >= MAX_SIDE || png.height >= MAX_SIDE || png.width * png.height >= MAX_PIXELS)
+  if (png.width * png.height >= MAX_PIXELS)
     return broken("too large");
+  if (!can_be_whole(&png))
+    return broken("more pixels than its bytes can hold");
   target target = {pixels, png.width, channels_of(&png, channels), bits};
   dp_status *status = NULL;
   return decode_at_once(&png, &target, &status) ? status : decode_by_rows(&png, &target);

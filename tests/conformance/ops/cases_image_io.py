@@ -91,6 +91,12 @@ for name, data in [("cut", GOOD[:-60]), ("cut head", GOOD[:20]), ("empty", b""),
                    ("filter 9", png(1, 1, 8, 0, b"\x09\x00")),
                    ("unknown", b"hello, world")]:
     CASES.append(Case("DecodePng", [data], name=f"DecodePng {name}"))
+
+# Headers of images that are not there.
+for width, height in [(1000, 1000), (1000000, 9), (1000001, 1), (1, 1000001), (100000, 10000)]:
+    data = png(width, height, 16, 6, b"\0" * 9)
+    CASES.append(Case("DecodePng", [data], name=f"DecodePng hollow {width} {height}"))
+
 for channels in (1, 2, 3, 4):
     for dtype in (np.uint8, np.uint16):
         image = (smooth(19, 23, channels).astype(dtype) * (1 if dtype == np.uint8 else 257))

@@ -110,6 +110,23 @@ static void test_wrong_length(void **unused) {
   }
 }
 
+/* A header alone takes no memory: it is refused before a pixel or a row is touched. */
+static void test_hollow(void **unused) {
+  dp_text rows = {0}, file = {0};
+  add_rows(&rows, 7, 6, 64);
+  make_file(&file, &kinds[KINDS - 1], 7, 6, false, &rows, 1000);
+  memcpy(file.data + PNG_HEAD + 8, "\x00\x0f\x42\x40\x00\x00\x02\x00", 8);
+  png_repair(file.data, file.length);
+  dp_image_size size;
+  assert_null(dp_png_size(view(&file), 0, &size));
+  assert_true(size.width == 1000000 && size.height == 512 && size.channels == 4);
+  dp_status *status = dp_png_decode(view(&file), 0, 16, NULL);
+  assert_string_equal(dp_status_message(status), "PNG: more pixels than its bytes can hold");
+  dp_status_release(status);
+  dp_text_deinit(&rows);
+  dp_text_deinit(&file);
+}
+
 static void check_cuts(const dp_text *file) {
   for (size_t length = 0; length < file->length; ++length) {
     char *exact = dp_memdup(file->data, length); /* a sanitizer sees one byte too many */
@@ -190,9 +207,8 @@ static void test_any_bytes(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ways),
-      cmocka_unit_test(test_wrong_length),
-      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_ways),      cmocka_unit_test(test_wrong_length),
+      cmocka_unit_test(test_hollow),    cmocka_unit_test(test_damage),
       cmocka_unit_test(test_any_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
