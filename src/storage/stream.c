@@ -116,50 +116,57 @@ static dp_status *damaged_block(const dp_input_stream *stream) {
                           stream->file->path, (unsigned long long)stream->file_offset);
 }
 
-/* The length in front of a block, or 0 at the end. It is not more than the file has. */
-static dp_status *block_length(dp_input_stream *stream, size_t *length_out) {
-  uint8_t head[4];
-  uint64_t size;
+#define BLOCK_HEAD ((size_t)4)
+
+/* The length in front of a block; *more_out is false at the end. It is not more than the file has.
+ */
+static dp_status *block_length(const dp_input_stream *stream, size_t *length_out, bool *more_out) {
+  uint8_t head[BLOCK_HEAD];
+  uint64_t size, before = stream->file_offset + BLOCK_HEAD;
   size_t count;
-  DP_RETURN_IF_ERROR(dp_file_read(stream->file, stream->file_offset, head, 4, &count));
-  *length_out = 0;
-  if (count < 4) /* somebody may still be writing */
+  DP_RETURN_IF_ERROR(dp_file_read(stream->file, stream->file_offset, head, BLOCK_HEAD, &count));
+  *more_out = count == BLOCK_HEAD; /* less: somebody may still be writing */
+  if (!*more_out)
     return NULL;
   DP_RETURN_IF_ERROR(dp_file_size(stream->file, &size));
   *length_out = (size_t)head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
-  if (*length_out > size - stream->file_offset - 4)
-    return damaged_block(stream);
-  stream->file_offset += 4;
+  return size < before || *length_out > size - before ? damaged_block(stream) : NULL;
+}
+
+static dp_status *reserve(dp_input_stream *stream, size_t length) {
+  if (length <= stream->capacity)
+    return NULL;
+  uint8_t *larger = dp_try_malloc(length);
+  if (!larger)
+    return dp_status_out_of_memory();
+  dp_free(stream->buffer);
+  stream->buffer = larger;
+  stream->capacity = length;
   return NULL;
 }
 
 /* The next block into the buffer, which grows to its size: no more than 64 times the packed one,
- * which Snappy cannot exceed. */
+ * which Snappy cannot exceed. What is damaged is not passed by: each try says so again. */
 static dp_status *fill_from_block(dp_input_stream *stream) {
   size_t packed;
   uint64_t length;
-  DP_RETURN_IF_ERROR(block_length(stream, &packed));
-  if (packed == 0)
+  bool more;
+  DP_RETURN_IF_ERROR(block_length(stream, &packed, &more));
+  if (!more)
     return NULL;
   dp_free(stream->packed);
-  stream->packed = dp_try_malloc(packed);
+  stream->packed = dp_try_malloc(packed + 1);
   if (!stream->packed)
     return dp_status_out_of_memory();
-  DP_RETURN_IF_ERROR(dp_file_read_exact(stream->file, stream->file_offset, stream->packed, packed));
+  DP_RETURN_IF_ERROR(
+      dp_file_read_exact(stream->file, stream->file_offset + BLOCK_HEAD, stream->packed, packed));
   if (!dp_snappy_length(stream->packed, packed, &length) || length / 64 > packed)
     return damaged_block(stream);
-  if (length > stream->capacity) {
-    uint8_t *larger = dp_try_malloc(length);
-    if (!larger)
-      return dp_status_out_of_memory();
-    dp_free(stream->buffer);
-    stream->buffer = larger;
-    stream->capacity = length;
-  }
-  if (!dp_snappy_unpack(stream->packed, packed, stream->buffer, length))
+  DP_RETURN_IF_ERROR(reserve(stream, (size_t)length));
+  if (!dp_snappy_unpack(stream->packed, packed, stream->buffer, (size_t)length))
     return damaged_block(stream);
-  stream->file_offset += packed;
-  stream->end = length;
+  stream->file_offset += BLOCK_HEAD + packed;
+  stream->end = (size_t)length;
   return NULL;
 }
 

@@ -171,7 +171,8 @@ os.makedirs(path("empty/7"))
 with open(path("empty/snapshot.metadata"), "wb") as file:
     file.write(b"\x12\x017\x20\x02")
 for shard, content in {"damaged": b"no records at all, by no means", "missing": None,
-                       "damaged block": b"\0\0\0\5\x09hell", "cut block": b"\0\0\1\0\x10hello"}.items():
+                       "damaged block": b"\0\0\0\5\x09hell", "cut block": b"\0\0\1\0\x10hello",
+                       "empty block": b"\0\0\0\0", "block of nothing": b"\0\0\0\1\0"}.items():
     os.makedirs(path(f"{shard}/7/00000000.shard"))
     with open(path(f"{shard}/snapshot.metadata"), "wb") as file:
         file.write(b"\x12\x017\x20\x02")
@@ -183,8 +184,8 @@ add("LoadDataset", "torn metadata", load(path("torn")))
 add("LoadDataset", "unknown version", load(path("version")))
 add("LoadDataset", "no shards", load(path("empty")))
 add("LoadDataset", "damaged", load(path("damaged")))
-add("LoadDataset", "damaged block", load(path("damaged block"), "SNAPPY"))
-add("LoadDataset", "cut block", load(path("cut block"), "SNAPPY"))
+for shard in ("damaged block", "cut block", "empty block", "block of nothing"):
+    add("LoadDataset", shard, load(path(shard), "SNAPPY"))
 add("LoadDataset", "missing file", load(path("missing")))
 add("SaveDataset", "shard of another type", wrong_shard)
 add("SaveDataset", "vector of paths", vector_path)

@@ -63,7 +63,8 @@ OWN_WORDS = {
     # Whatever cases ran before.
     r"^Container \S+ does not exist\.$": "a container that nothing was put into; ours has its default",
     # Files: ours say which one, and where in it.
-    r"^Snappy_Uncompress failed|^Failed to read \d+ bytes from file": "no file is named",
+    r"^Snappy_Uncompress failed|^Parsing error in Snappy|^Failed to read \d+ bytes from file":
+        "no file is named",
     # What is only there.
     r"^Only ZLIB, ZSTD, GZIP": "formats that are not here",
     r"^Unknown image file format": "formats that are not here",
