@@ -85,6 +85,15 @@ int64_t dp_dataset_cardinality(dp_dataset *dataset) {
   return dataset->ops->cardinality ? dataset->ops->cardinality(dataset) : DP_CARDINALITY_UNKNOWN;
 }
 
+int64_t dp_cardinality_repeat(int64_t input, int64_t count) {
+  int64_t product;
+  if (count < 0)
+    return input == 0 ? 0 : DP_CARDINALITY_INFINITE;
+  if (count == 0 || input < 0)
+    return count == 0 ? 0 : input;
+  return __builtin_mul_overflow(input, count, &product) ? DP_CARDINALITY_UNKNOWN : product;
+}
+
 const char *dp_dataset_types_text(const dp_dataset *dataset) {
   char *text = dp_shape_text_buffer();
   size_t length = 0;

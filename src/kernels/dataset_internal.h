@@ -93,6 +93,9 @@ DP_MUST_USE dp_status *dp_components_read(const dp_node *node, dp_components *co
 void dp_components_deinit(dp_components *components);
 DP_MUST_USE dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node);
 int64_t dp_dataset_cardinality(dp_dataset *dataset);
+/* Of an input that is walked `count` times, or for ever when that is negative; unknown when it does
+ * not fit. */
+int64_t dp_cardinality_repeat(int64_t input, int64_t count);
 /* "int64, float": the dtypes of all components, for messages; in the ring of dp_shape_text. */
 const char *dp_dataset_types_text(const dp_dataset *dataset);
 bool dp_dataset_same_dtypes(const dp_dataset *a, const dp_dataset *b);

@@ -252,10 +252,8 @@ static dp_iterator *shuffle_iterate(dp_dataset *base) {
 }
 
 static int64_t shuffle_cardinality(dp_dataset *base) {
-  int64_t input = dp_dataset_cardinality(base->input), count = ((shuffle_dataset *)base)->count;
-  if (count == -1)
-    return input == 0 ? 0 : DP_CARDINALITY_INFINITE;
-  return input < 0 ? input : input * count;
+  return dp_cardinality_repeat(dp_dataset_cardinality(base->input),
+                               ((shuffle_dataset *)base)->count);
 }
 
 static void shuffle_destroy(dp_dataset *base) {

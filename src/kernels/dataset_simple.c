@@ -108,15 +108,8 @@ static dp_iterator *repeat_iterate(dp_dataset *dataset) {
 }
 
 static int64_t repeat_cardinality(dp_dataset *dataset) {
-  int64_t input = dp_dataset_cardinality(dataset->input), count = ((count_dataset *)dataset)->count;
-  if (count < 0)
-    return input == 0 ? 0 : DP_CARDINALITY_INFINITE;
-  if (count == 0)
-    return 0;
-  int64_t product;
-  return input < 0                                        ? input
-         : __builtin_mul_overflow(input, count, &product) ? DP_CARDINALITY_UNKNOWN
-                                                          : product;
+  return dp_cardinality_repeat(dp_dataset_cardinality(dataset->input),
+                               ((count_dataset *)dataset)->count);
 }
 
 static const dp_dataset_ops repeat_ops = {"Repeat", repeat_iterate, repeat_cardinality, NULL};
@@ -187,10 +180,11 @@ static dp_iterator *concatenate_iterate(dp_dataset *dataset) {
 
 static int64_t concatenate_cardinality(dp_dataset *dataset) {
   int64_t first = dp_dataset_cardinality(dataset->input);
-  int64_t second = dp_dataset_cardinality(((pair_dataset *)dataset)->second);
+  int64_t second = dp_dataset_cardinality(((pair_dataset *)dataset)->second), sum;
   if (first == DP_CARDINALITY_INFINITE || second == DP_CARDINALITY_INFINITE)
     return DP_CARDINALITY_INFINITE;
-  return first < 0 || second < 0 ? DP_CARDINALITY_UNKNOWN : first + second;
+  bool is_known = first >= 0 && second >= 0 && !__builtin_add_overflow(first, second, &sum);
+  return is_known ? sum : DP_CARDINALITY_UNKNOWN;
 }
 
 static void concatenate_destroy(dp_dataset *dataset) {

@@ -334,3 +334,14 @@ for name, make in [("range", lambda: D.range(5)), ("repeat", lambda: D.range(5).
                    ("slices", lambda: D.from_tensor_slices(ROWS))]:
     CASES.append(Case("DatasetCardinality", build=lambda m=make: ({}, [[
         tf.data.experimental.cardinality(m())]]), name=f"DatasetCardinality {name}"))
+
+# More than a number holds, where TensorFlow's numbers wrap: unknown.
+HALF = 2**62
+for name, make in {
+        "concatenated": lambda: D.range(HALF).concatenate(D.range(HALF)),
+        "repeated": lambda: D.range(HALF).repeat(5),
+        "shuffled and repeated": lambda: D.range(HALF).apply(
+            tf.data.experimental.shuffle_and_repeat(3, 5))}.items():
+    CASES.append(Case("DatasetCardinality", name=f"DatasetCardinality too many {name}", build=(
+        lambda m=make: ({}, [[tf.data.experimental.cardinality(m())]])),
+        check=lambda got: None if got[0] == -2 else f"{got[0]} is not unknown"))
