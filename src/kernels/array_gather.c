@@ -108,9 +108,10 @@ static dp_status *read_axis(dp_op_context *context, const dp_shape *params, int 
   if (axis->dtype != DP_INT32 && axis->dtype != DP_INT64)
     return DP_INVALID("axis must be int32 or int64.");
   int64_t wanted = dp_tensor_int_at(axis, 0);
+  uint64_t least = wanted < 0 ? 0 - (uint64_t)wanted : (uint64_t)wanted + 1;
   if (!dp_kernel_normalize_axis(wanted, params->rank, axis_out))
-    return DP_INVALID("Shape must be at least rank %lld but is rank %d",
-                      (long long)(wanted < 0 ? -wanted : wanted + 1), params->rank);
+    return DP_INVALID("Shape must be at least rank %llu but is rank %d", (unsigned long long)least,
+                      params->rank);
   return NULL;
 }
 

@@ -96,8 +96,8 @@ static dp_status *simulate_create(const dp_kernel_setup *setup, void *memory) {
 static dp_status *read_slices(const dp_tensor *input, int64_t axis, simulate_slices *slices) {
   const dp_shape *shape = &input->shape;
   if (axis >= shape->rank)
-    return DP_INVALID("Shape must be at least rank %lld but is rank %d", (long long)(axis + 1),
-                      shape->rank);
+    return DP_INVALID("Shape must be at least rank %llu but is rank %d",
+                      (unsigned long long)axis + 1, shape->rank);
   *slices = axis < 0 ? (simulate_slices){1, 1, shape->elements}
                      : (simulate_slices){dp_shape_product(shape, 0, (int)axis), shape->dims[axis],
                                          dp_shape_product(shape, (int)axis + 1, shape->rank)};
