@@ -153,11 +153,18 @@ static void step(session *session, const dp_rope *rope) {
   dp_arena_destroy(arena);
 }
 
-static void reset(session *session) {
+/* Resources may hold functions, and these the device: as a server does, it forgets them first. */
+static void release(session *session) {
   unload(session);
   dp_kernel_cache_release(session->kernels);
-  session->kernels = dp_kernel_cache_create();
+  if (session->device)
+    dp_resources_clear(session->device->resources);
   dp_device_release(session->device);
+}
+
+static void reset(session *session) {
+  release(session);
+  session->kernels = dp_kernel_cache_create();
   session->device = dp_device_create("/job:local/replica:0/task:0/device:CPU:0", "CPU",
                                      session->compute, session->blocking);
 }
@@ -185,9 +192,7 @@ int main(void) {
     rope = (dp_rope){0};
   }
   dp_rope_deinit(&rope);
-  unload(&session);
-  dp_kernel_cache_release(session.kernels);
-  dp_device_release(session.device);
+  release(&session);
   dp_kernels_settle();
   dp_pool_destroy(session.compute);
   dp_pool_destroy(session.blocking);
