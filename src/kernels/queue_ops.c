@@ -24,7 +24,6 @@ static dp_queue_kind kind_of(const dp_node *node) {
   return strncmp(node->op->name, "Priority", 8) == 0 ? DP_QUEUE_PRIORITY : DP_QUEUE_FIFO;
 }
 
-/* The first component of a priority queue is the priority, which the attributes leave out. */
 static dp_status *refuse_shapes(const dp_attr *types, const dp_attr *shapes) {
   dp_text text = {0};
   dp_text_printf(&text, "Different number of component types.  Types: ");
@@ -38,6 +37,7 @@ static dp_status *refuse_shapes(const dp_attr *types, const dp_attr *shapes) {
   return status;
 }
 
+/* The first component of a priority queue is the priority, which the attributes leave out. */
 static dp_status *read_components(const dp_node *node, dp_queue_options *options) {
   const dp_attr *types, *shapes;
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "component_types", DP_ATTR_LIST_TYPE, &types));
