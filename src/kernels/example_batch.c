@@ -206,25 +206,32 @@ static dp_status *refuse_message(dp_view bytes) {
   return status;
 }
 
+/* Of several with one key the last one counts, and of several that are wrong it is the last one
+ * that is told: they are looked at from the end on. One without values lets those before it count,
+ * but not in a batch whose lengths vary. */
 static dp_status *find_features(batch *work, int64_t example, dp_feature_entries *entries) {
   dp_view bytes = dp_string_at(work->serialized, example);
   dp_feature *found = work->found + example * work->config->count;
   entries->count = 0;
   if (!dp_feature_entries_parse(bytes, 1, entries))
     return refuse_message(bytes);
-  for (size_t i = 0; i < entries->count; ++i) {
+  for (size_t i = entries->count; i-- > 0;) {
     dp_feature_entry entry = entries->items[i];
     dp_example_feature *wanted =
         dp_map_get_n(work->config->by_key, entry.key.data, entry.key.length);
-    if (wanted) /* the whole feature for now; the last one counts */
-      found[wanted - work->config->features].list = entry.value;
+    dp_feature *feature = wanted ? &found[wanted - work->config->features] : NULL;
+    if (!feature || feature->dtype != 0 || feature->list.data)
+      continue;
+    if (!dp_feature_parse(entry.value, feature))
+      return feature_error(work, example, wanted, "Can't parse serialized Example.");
+    if (feature->dtype != 0)
+      DP_RETURN_IF_ERROR(check_feature(work, example, wanted, feature));
+    else if (!work->is_single && wanted->kind != DP_EXAMPLE_DENSE)
+      feature->list = (dp_view){"", 0};
   }
-  for (int32_t k = 0; k < work->config->count; ++k) {
-    if (found[k].list.data && !dp_feature_parse(found[k].list, &found[k]))
-      return feature_error(work, example, &work->config->features[k],
-                           "Can't parse serialized Example.");
-    DP_RETURN_IF_ERROR(check_feature(work, example, &work->config->features[k], &found[k]));
-  }
+  for (int32_t k = 0; k < work->config->count; ++k)
+    if (found[k].dtype == 0)
+      DP_RETURN_IF_ERROR(check_feature(work, example, &work->config->features[k], &found[k]));
   return NULL;
 }
 

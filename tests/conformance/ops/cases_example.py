@@ -25,6 +25,14 @@ def example(**features):
         feature={key: feature(values) for key, values in features.items()})).SerializeToString()
 
 
+def in_order(*features):
+    """An example whose (key, values) come in this order: maps have none."""
+    entries = b"".join(tf.train.Features(feature={key: feature(values)}).SerializeToString()
+                       for key, values in features)
+    assert len(entries) < 128
+    return b"\x0a" + bytes([len(entries)]) + entries
+
+
 def feed(value, dtype=None):
     return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
@@ -73,6 +81,15 @@ LESS = example(i=[7, 8, 9], s=[b"b"], unknown=[3], m=np.arange(12) * 1.)
 NONE = example()
 SPARSE = [("i", tf.int64), ("f", tf.float32), ("s", tf.string), ("absent", tf.int64)]
 RAGGED = [("i", tf.int64, tf.int32), ("f", tf.float32, tf.int64), ("s", tf.string, tf.int32), ("no", tf.string, tf.int64)]
+
+# Which one counts, and which one is wrong first, is a matter of the order in the message.
+WRONG = [("i", [.5]), ("f", [b"x"]), ("s", [1])]
+for order in (WRONG, WRONG[::-1], [("i", [1]), ("f", [2]), ("f", [.5])],
+              [("i", [1]), ("f", [.5]), ("f", [2])], [("i", [1]), ("i", None), ("i", [2, 3])],
+              [("i", [1]), ("i", [2, 3]), ("i", None)], [("f", []), ("i", []), ("s", [])]):
+    both([in_order(*order)], sparse=SPARSE, text="in order")
+    both([in_order(*order)], ragged=RAGGED, text="in order")
+    both([in_order(*order)], dense=[("i", [1], np.zeros([1], np.int64))], text="in order")
 no_float, no_int = np.zeros((0,), np.float32), np.zeros((0,), np.int64)
 
 for batch, text in [([FULL, LESS, NONE], "all"), ([LESS], "one"), ([NONE, NONE], "nothing"), ([], "empty")]:
