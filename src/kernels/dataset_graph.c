@@ -1,26 +1,36 @@
 /* A dataset as the graph that makes it (DatasetToGraph): what Python asks for when it wants to look
  * into a pipeline or to rebuild it elsewhere.
  *
- * A dataset made outside of functions remembers its node and the inputs it was made from; the graph
- * is written from these, inputs first, with a constant for every input that is no dataset. Datasets
- * made inside a function (one for each element of a flat_map, say) remember nothing: they are part
- * of the function. */
+ * A dataset remembers its node and the inputs it was made from; the graph is written from these,
+ * inputs first, with a constant for every input that is no dataset. The node of a graph is copied;
+ * that of a function is not, as a function may make a dataset for each element (flat_map). */
 #include "kernels/dataset_internal.h"
 #include "kernels/families_internal.h"
 
 struct dp_dataset_origin {
-  dp_graph *graph; /* holds the node alone */
-  dp_node *node;
+  dp_graph *graph;                /* holds a copy of the node alone, or NULL */
+  dp_function_runtime *functions; /* else the node is of this one, retained */
+  const dp_node *node;
   dp_tensor *inputs; /* input_count of the node */
 };
 
+static dp_library *library_of(const dp_dataset_origin *origin) {
+  return origin->graph ? origin->graph->library : dp_function_runtime_library(origin->functions);
+}
+
 void dp_dataset_remember(dp_dataset *dataset, const dp_op_context *context) {
-  if (dataset->origin || context->step->frame)
+  const dp_step *step = context->step;
+  if (dataset->origin)
     return;
   dp_dataset_origin *origin = DP_NEW(dp_dataset_origin);
-  origin->graph = dp_graph_create(
-      context->step->functions ? dp_function_runtime_library(context->step->functions) : NULL);
-  origin->node = dp_graph_clone_node(origin->graph, context->node, context->node->name);
+  if (step->frame && step->frame->is_function) {
+    origin->functions = dp_function_runtime_retain(step->functions);
+    origin->node = context->node;
+  } else {
+    origin->graph =
+        dp_graph_create(step->functions ? dp_function_runtime_library(step->functions) : NULL);
+    origin->node = dp_graph_clone_node(origin->graph, context->node, context->node->name);
+  }
   origin->inputs = dp_element_create(context->input_count);
   for (int32_t i = 0; i < context->input_count; ++i)
     origin->inputs[i] = dp_tensor_copy(dp_op_input(context, i));
@@ -32,7 +42,10 @@ void dp_dataset_forget(dp_dataset *dataset) {
   if (!origin)
     return;
   dp_element_destroy(origin->inputs, origin->node->input_count);
-  dp_graph_destroy(origin->graph);
+  if (origin->graph)
+    dp_graph_destroy(origin->graph);
+  else
+    dp_function_runtime_release(origin->functions);
   dp_free(origin);
 }
 
@@ -64,7 +77,7 @@ static dp_status *add_dataset(dp_graph *graph, const dp_dataset *dataset, dp_inp
   const dp_dataset_origin *origin = dataset->origin;
   if (!origin)
     return dp_status_create(DP_FAILED_PRECONDITION,
-                            "%s was made inside a function and cannot be written as a graph",
+                            "%s is not of an op and cannot be written as a graph",
                             dataset->ops->name);
   int32_t count = origin->node->input_count;
   dp_input *inputs = dp_arena_allocate(graph->arena, sizeof(dp_input) * ((size_t)count + 1));
@@ -108,17 +121,30 @@ static dp_status *write_graph(const dp_graph *graph, dp_tstring *string) {
   return status;
 }
 
+dp_status *dp_dataset_to_graph(const dp_dataset *dataset, dp_graph **graph_out,
+                               dp_node **node_out) {
+  dp_graph *graph = dp_graph_create(dataset->origin ? library_of(dataset->origin) : NULL);
+  dp_input input;
+  dp_status *status = add_dataset(graph, dataset, &input);
+  if (status) {
+    dp_graph_destroy(graph);
+    return status;
+  }
+  *graph_out = graph;
+  *node_out = dp_graph_node(graph, input.node);
+  return NULL;
+}
+
 static dp_status *to_graph_compute(dp_op_context *context, void *state) {
   dp_dataset *dataset;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &dataset));
   dp_shape scalar = dp_shape_scalar();
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &scalar, &output));
-  dp_graph *graph = dp_graph_create(dataset->origin ? dataset->origin->graph->library : NULL);
-  dp_input input;
-  dp_status *status = add_dataset(graph, dataset, &input);
-  if (!status)
-    status = add_result(graph, input);
+  dp_graph *graph;
+  dp_node *node;
+  DP_RETURN_IF_ERROR(dp_dataset_to_graph(dataset, &graph, &node));
+  dp_status *status = add_result(graph, (dp_input){node->id, 0});
   if (!status)
     status = write_graph(graph, dp_tensor_strings(output));
   dp_graph_destroy(graph);

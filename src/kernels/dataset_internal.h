@@ -124,6 +124,11 @@ DP_MUST_USE dp_status *dp_dataset_record_compression(dp_op_context *context, int
 /* Keeps what the context's node made the dataset from, and drops it. */
 void dp_dataset_remember(dp_dataset *dataset, const dp_op_context *context);
 void dp_dataset_forget(dp_dataset *dataset);
+/* The graph that makes the dataset; the caller destroys it. `node_out` is the dataset's in it. */
+DP_MUST_USE dp_status *dp_dataset_to_graph(const dp_dataset *dataset, dp_graph **graph_out,
+                                           dp_node **node_out);
+/* A number that pipelines share which are written alike; see dataset_hash.c. */
+DP_MUST_USE dp_status *dp_dataset_hash(const dp_dataset *dataset, uint64_t *hash_out);
 /* The generators of this dataset and of all its inputs; those that functions make for each element
  * are not among them. */
 void dp_dataset_save_seeds(dp_dataset *dataset, dp_seed_list *seeds);

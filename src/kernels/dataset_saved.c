@@ -95,6 +95,7 @@ struct dp_saved_writer {
   char run[24];
   dp_dataset *dataset; /* retained */
   dp_compression compression;
+  dp_status *failure; /* the first of adding: what was written is not whole, and never will be */
   DP_ARRAY(shard_file) shards;
 };
 
@@ -190,11 +191,12 @@ static dp_status *write_component(dp_record_writer *records, const dp_tensor *te
 }
 
 dp_status *dp_saved_writer_add(dp_saved_writer *writer, int64_t shard, const dp_tensor *element) {
-  dp_record_writer *records;
-  DP_RETURN_IF_ERROR(find_shard(writer, shard, &records));
-  for (int32_t i = 0; i < writer->dataset->component_count; ++i)
-    DP_RETURN_IF_ERROR(write_component(records, &element[i]));
-  return NULL;
+  dp_record_writer *records = NULL;
+  if (!writer->failure)
+    writer->failure = find_shard(writer, shard, &records);
+  for (int32_t i = 0; i < writer->dataset->component_count && !writer->failure; ++i)
+    writer->failure = write_component(records, &element[i]);
+  return dp_status_retain(writer->failure);
 }
 
 /* Closes all; the first error is what counts. */
@@ -215,6 +217,8 @@ static dp_status *close_shards(dp_saved_writer *writer) {
 }
 
 dp_status *dp_saved_writer_finish(dp_saved_writer *writer, int64_t elements) {
+  if (writer->failure)
+    return dp_status_retain(writer->failure);
   DP_RETURN_IF_ERROR(close_shards(writer));
   return write_metadata(writer, elements, true);
 }
@@ -223,6 +227,7 @@ void dp_saved_writer_destroy(dp_saved_writer *writer) {
   if (!writer)
     return;
   dp_status_release(close_shards(writer));
+  dp_status_release(writer->failure);
   dp_dataset_release(writer->dataset);
   dp_free(writer->folder);
   dp_free(writer->hash);
@@ -257,6 +262,7 @@ typedef struct shard_iterator {
   dp_record_reader *records; /* of the file before next_file */
   int64_t next_file;
   bool has_ended;
+  dp_status *failure; /* of reading: there is nothing to go on from */
 } shard_iterator;
 
 /* The first file must be there; a later one that is not is the end. */
@@ -302,8 +308,12 @@ static dp_status *read_element(shard_iterator *iterator, dp_tensor *element, boo
   int32_t count = iterator->base.dataset->component_count;
   dp_status *status = NULL;
   *more_out = true;
-  for (int32_t i = 0; i < count && *more_out && !status; ++i)
+  for (int32_t i = 0; i < count && *more_out && !status; ++i) {
     status = read_component(iterator, i, &element[i], more_out);
+    if (!status && !*more_out && i > 0)
+      status = dp_status_create(DP_DATA_LOSS, "%s ends with %d of %d components of an element",
+                                ((shard_dataset *)iterator->base.dataset)->folder, i, count);
+  }
   if (status || !*more_out)
     dp_element_clear(element, count);
   return status;
@@ -313,17 +323,19 @@ static dp_status *shard_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
                              bool *more_out) {
   shard_iterator *iterator = (shard_iterator *)base;
   *more_out = false;
-  while (!iterator->has_ended && !*more_out) {
+  while (!iterator->has_ended && !*more_out && !iterator->failure) {
     if (iterator->records)
-      DP_RETURN_IF_ERROR(read_element(iterator, element, more_out));
-    if (!*more_out)
-      DP_RETURN_IF_ERROR(open_next_file(iterator));
+      iterator->failure = read_element(iterator, element, more_out);
+    if (!*more_out && !iterator->failure)
+      iterator->failure = open_next_file(iterator);
   }
-  return NULL;
+  return dp_status_retain(iterator->failure);
 }
 
 static void shard_iterator_destroy(dp_iterator *base) {
-  dp_record_reader_close(((shard_iterator *)base)->records);
+  shard_iterator *iterator = (shard_iterator *)base;
+  dp_record_reader_close(iterator->records);
+  dp_status_release(iterator->failure);
 }
 
 static const dp_iterator_ops shard_iterator_ops = {shard_next, shard_iterator_destroy};

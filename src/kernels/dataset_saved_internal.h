@@ -36,6 +36,7 @@ typedef struct dp_saved_writer dp_saved_writer;
 DP_MUST_USE dp_status *dp_saved_writer_create(const char *folder, const char *hash,
                                               const dp_dataset *dataset, dp_compression compression,
                                               dp_saved_writer **writer_out);
+/* After an error the run stays incomplete: adding and finishing give the same error again. */
 DP_MUST_USE dp_status *dp_saved_writer_add(dp_saved_writer *writer, int64_t shard,
                                            const dp_tensor *element);
 /* Closes all files and says that the run is whole, with so many elements. */

@@ -334,7 +334,8 @@ void dp_function_call(dp_function_instance *instance, dp_step *step, dp_tensor *
   call->frame = (dp_call_frame){.argument_count = argument_count,
                                 .result_count = instance->result_count,
                                 .arguments = arguments,
-                                .results = call->results};
+                                .results = call->results,
+                                .is_function = true};
   call->done = done;
   call->arg = arg;
   dp_executor_run(instance->executor, &call->step, finish_call, call);

@@ -22,6 +22,7 @@ typedef struct dp_call_frame {
   int32_t argument_count, result_count;
   dp_tensor *arguments; /* borrowed from the caller; a kernel copies */
   dp_tensor *results;   /* set by _Retval */
+  bool is_function;     /* the graph is the body of one, and lives as long as step->functions */
 } dp_call_frame;
 
 struct dp_step {
