@@ -1,140 +1,14 @@
-/* JPEG files by libjpeg (the turbo one that distributions have), but those that codec_jpeg_small.c
- * reads. The library is opened when the first image comes: a server that never sees one does not
- * pay for it. Its errors leave through longjmp, so each entry keeps what it must free in one struct
- * that outlives the jump. */
-#include <dlfcn.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdio.h>
+/* Reading JPEG files by libjpeg (codec_jpeg_write.c writes them), but those that codec_jpeg_small.c
+ * reads. Errors of the library leave through longjmp, so each entry keeps what it must free in one
+ * struct that outlives the jump. What an image needs to be read waits for the next one; any thread
+ * takes it. */
 #include <stdlib.h>
 #include <string.h>
-/* after stdio.h */
-#include <jpeglib.h>
-#include <jerror.h>
-#include "base/arena.h"
 #include "base/memory.h"
 #include "kernels/codec_internal.h"
-
-#define MAX_PIXELS ((int64_t)1 << 29)
-#define ROWS_AT_ONCE 16 /* the library works on as many */
-
-/* ---- The library ---- */
-/* clang-format off */
-#define JPEG_FUNCTIONS(X) \
-  X(jpeg_std_error) X(jpeg_CreateDecompress) X(jpeg_read_header) X(jpeg_calc_output_dimensions) \
-  X(jpeg_start_decompress) X(jpeg_read_scanlines) X(jpeg_finish_decompress) X(jpeg_destroy) \
-  X(jpeg_crop_scanline) X(jpeg_skip_scanlines) X(jpeg_resync_to_restart) X(jpeg_abort) \
-  X(jpeg_CreateCompress) X(jpeg_set_defaults) X(jpeg_set_quality) X(jpeg_simple_progression) \
-  X(jpeg_start_compress) X(jpeg_write_marker) X(jpeg_write_scanlines) X(jpeg_finish_compress)
-/* clang-format on */
-#define JPEG_POINTER(name) __typeof__(&name) name;
-static struct { JPEG_FUNCTIONS(JPEG_POINTER) } library;
-static bool is_loaded;
-
-static void load(void) {
-  void *handle = dlopen("libjpeg.so.62", RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    return;
-  is_loaded = true;
-#define JPEG_FIND(name) is_loaded = is_loaded && (library.name = dlsym(handle, #name)) != NULL;
-  JPEG_FUNCTIONS(JPEG_FIND)
-#undef JPEG_FIND
-}
-
-static dp_status *need_library(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load);
-  if (!is_loaded)
-    return dp_status_create(DP_UNIMPLEMENTED,
-                            "JPEG images need libjpeg.so.62, which is not on this machine");
-  return NULL;
-}
-
-/* ---- Errors ---- */
-typedef struct errors {
-  struct jpeg_error_mgr manager;
-  jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-} errors;
-
-static void leave(j_common_ptr common) {
-  errors *errors = (struct errors *)common->err;
-  common->err->format_message(common, errors->message);
-  longjmp(errors->jump, 1);
-}
-
-static void keep_quiet(j_common_ptr common) {}
-
-static struct jpeg_error_mgr *init_errors(errors *errors) {
-  library.jpeg_std_error(&errors->manager);
-  errors->manager.error_exit = leave;
-  errors->manager.output_message = keep_quiet;
-  snprintf(errors->message, sizeof errors->message, "damaged JPEG data");
-  return &errors->manager;
-}
-
-/* ---- Memory for one image ----
- * The library would take a dozen pieces from the system for each image and give them back; here
- * they come from an arena that is kept. What it needs for a whole image at once (progressive ones)
- * it still takes itself. */
-typedef struct memory {
-  struct jpeg_memory_mgr own; /* the library's functions */
-  dp_arena *arena;
-  bool keeps_nothing; /* what is to stay for the next image goes with this one too */
-} memory;
-/* For its vector code, which also reads and writes whole vectors. */
-#define ALIGNMENT ((size_t)64)
-#define MOST_RESTING_BYTES ((size_t)1 << 20)
-
-static void *from_arena(memory *memory, size_t size) {
-  size_t at = (size_t)dp_arena_allocate(memory->arena, size + ALIGNMENT);
-  return (void *)((at + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
-}
-
-static void *allocate_piece(j_common_ptr common, int pool, size_t size) {
-  memory *memory = common->client_data;
-  if (pool == JPOOL_PERMANENT && !memory->keeps_nothing)
-    return memory->own.alloc_small(common, pool, size);
-  return from_arena(memory, size);
-}
-
-/* `rows` of `bytes` each behind an array of pointers to them. */
-static void *allocate_rows(memory *memory, size_t bytes, JDIMENSION rows) {
-  void **array = from_arena(memory, rows * sizeof *array);
-  char *data = from_arena(memory, rows * bytes);
-  for (JDIMENSION i = 0; i < rows; ++i)
-    array[i] = data + i * bytes;
-  return array;
-}
-
-static JSAMPARRAY allocate_samples(j_common_ptr common, int pool, JDIMENSION width,
-                                   JDIMENSION rows) {
-  size_t bytes = ((size_t)width * sizeof(JSAMPLE) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
-  return allocate_rows(common->client_data, bytes, rows);
-}
-
-static JBLOCKARRAY allocate_blocks(j_common_ptr common, int pool, JDIMENSION width,
-                                   JDIMENSION rows) {
-  return allocate_rows(common->client_data, width * sizeof(JBLOCK), rows);
-}
-
-static void free_pieces(j_common_ptr common, int pool) {
-  memory *memory = common->client_data;
-  memory->own.free_pool(common, pool);
-  if (pool == JPOOL_IMAGE)
-    dp_arena_reset(memory->arena);
-}
-
-static void memory_start(memory *memory, j_common_ptr common) {
-  memory->own = *common->mem;
-  memory->arena = dp_arena_create();
-  common->client_data = memory;
-  common->mem->alloc_small = allocate_piece;
-  common->mem->alloc_large = allocate_piece;
-  common->mem->alloc_sarray = allocate_samples;
-  common->mem->alloc_barray = allocate_blocks;
-  common->mem->free_pool = free_pieces;
-}
+#include "kernels/codec_jpeg_library_internal.h"
+/* after jpeglib.h */
+#include <jerror.h>
 
 /* ---- The source: a piece of memory ---- */
 typedef struct source {
@@ -198,9 +72,9 @@ static void source_end(j_decompress_ptr jpeg) {}
 /* ---- Reading ---- */
 typedef struct reader {
   struct jpeg_decompress_struct jpeg;
-  errors errors;
+  dp_jpeg_errors errors;
   source source;
-  memory memory;
+  dp_jpeg_memory memory;
   bool is_finished; /* and may be used again */
   JSAMPLE *line;    /* scratch for one line */
   uint8_t *pixels;
@@ -224,7 +98,7 @@ static reader *reader_take(void) {
   if (reader)
     return reader;
   reader = DP_NEW(struct reader);
-  reader->jpeg.err = init_errors(&reader->errors);
+  reader->jpeg.err = dp_jpeg_init_errors(&reader->errors);
   return reader;
 }
 
@@ -235,31 +109,31 @@ static void reader_give(reader *reader) {
   if (reader->is_finished) {
     reader->is_finished = false;
     forget_tables(&reader->jpeg);
-    if (dp_arena_bytes(reader->memory.arena) <= MOST_RESTING_BYTES &&
+    if (dp_arena_bytes(reader->memory.arena) <= DP_JPEG_MOST_RESTING_BYTES &&
         dp_coder_give(&resting_readers, reader))
       return;
   }
-  library.jpeg_destroy((j_common_ptr)&reader->jpeg);
+  dp_jpeg_library.jpeg_destroy((j_common_ptr)&reader->jpeg);
   dp_arena_destroy(reader->memory.arena);
   dp_free(reader);
 }
 
 static void reader_open(reader *reader, dp_view data, bool recover) {
   if (!reader->memory.arena) {
-    library.jpeg_CreateDecompress(&reader->jpeg, JPEG_LIB_VERSION,
-                                  sizeof(struct jpeg_decompress_struct));
+    dp_jpeg_library.jpeg_CreateDecompress(&reader->jpeg, JPEG_LIB_VERSION,
+                                          sizeof(struct jpeg_decompress_struct));
     reader->memory.keeps_nothing = true;
-    memory_start(&reader->memory, (j_common_ptr)&reader->jpeg);
+    dp_jpeg_memory_start(&reader->memory, (j_common_ptr)&reader->jpeg);
   }
   reader->source.manager.init_source = source_start;
   reader->source.manager.fill_input_buffer = source_fill;
   reader->source.manager.skip_input_data = source_skip;
-  reader->source.manager.resync_to_restart = library.jpeg_resync_to_restart;
+  reader->source.manager.resync_to_restart = dp_jpeg_library.jpeg_resync_to_restart;
   reader->source.manager.term_source = source_end;
   reader->source.data = data;
   reader->source.recover = recover;
   reader->jpeg.src = &reader->source.manager;
-  library.jpeg_read_header(&reader->jpeg, TRUE);
+  dp_jpeg_library.jpeg_read_header(&reader->jpeg, TRUE);
 }
 
 static bool fits_crop(const dp_jpeg_options *options, const reader *reader) {
@@ -282,11 +156,12 @@ static bool reader_start(reader *reader, const dp_jpeg_options *options) {
   jpeg->scale_num = 1;
   jpeg->scale_denom = (unsigned)options->ratio;
   jpeg->dct_method = options->is_accurate ? JDCT_ISLOW : JDCT_IFAST;
-  library.jpeg_calc_output_dimensions(jpeg);
+  dp_jpeg_library.jpeg_calc_output_dimensions(jpeg);
   if (jpeg->output_width == 0 || jpeg->output_height == 0 ||
-      (int64_t)jpeg->output_width * jpeg->output_height * jpeg->num_components >= MAX_PIXELS)
+      (int64_t)jpeg->output_width * jpeg->output_height * jpeg->num_components >=
+          DP_JPEG_MAX_PIXELS)
     return false;
-  library.jpeg_start_decompress(jpeg);
+  dp_jpeg_library.jpeg_start_decompress(jpeg);
   reader->width = jpeg->output_width;
   reader->height = jpeg->output_height;
   if (options->has_crop) {
@@ -295,8 +170,8 @@ static bool reader_start(reader *reader, const dp_jpeg_options *options) {
     reader->width = (JDIMENSION)options->crop_width;
     reader->height = (JDIMENSION)options->crop_height;
     JDIMENSION x = (JDIMENSION)options->crop_x, width = reader->width;
-    library.jpeg_crop_scanline(jpeg, &x, &width); /* widens to whole blocks, leftwards */
-    library.jpeg_skip_scanlines(jpeg, (JDIMENSION)options->crop_y);
+    dp_jpeg_library.jpeg_crop_scanline(jpeg, &x, &width); /* widens to whole blocks, leftwards */
+    dp_jpeg_library.jpeg_skip_scanlines(jpeg, (JDIMENSION)options->crop_y);
   }
   return true;
 }
@@ -318,12 +193,12 @@ static void reader_lines(reader *reader, const dp_jpeg_options *options) {
   bool is_direct = file_channels == reader->channels && skipped == 0;
   while (reader->lines_read < reader->height) {
     uint8_t *to = reader->pixels + reader->lines_read * reader->stride;
-    JSAMPROW rows[ROWS_AT_ONCE] = {reader->line};
+    JSAMPROW rows[DP_JPEG_ROWS_AT_ONCE] = {reader->line};
     JDIMENSION count = reader->height - reader->lines_read;
-    count = !is_direct ? 1 : count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
+    count = !is_direct ? 1 : count < DP_JPEG_ROWS_AT_ONCE ? count : DP_JPEG_ROWS_AT_ONCE;
     for (JDIMENSION i = 0; is_direct && i < count; ++i)
       rows[i] = to + i * reader->stride;
-    JDIMENSION made = library.jpeg_read_scanlines(jpeg, rows, count);
+    JDIMENSION made = dp_jpeg_library.jpeg_read_scanlines(jpeg, rows, count);
     if (made == 0)
       break;
     reader->lines_read += made;
@@ -342,9 +217,9 @@ static void reader_lines(reader *reader, const dp_jpeg_options *options) {
     reader->lines_read = i + 1;
   }
   if (is_whole && jpeg->output_scanline < jpeg->output_height)
-    library.jpeg_skip_scanlines(jpeg, jpeg->output_height - jpeg->output_scanline);
+    dp_jpeg_library.jpeg_skip_scanlines(jpeg, jpeg->output_height - jpeg->output_scanline);
   if (is_whole)
-    reader->is_finished = library.jpeg_finish_decompress(jpeg);
+    reader->is_finished = dp_jpeg_library.jpeg_finish_decompress(jpeg);
 }
 
 static dp_status *read_image(reader *reader, dp_view data, const dp_jpeg_options *options,
@@ -366,7 +241,7 @@ static dp_status *read_image(reader *reader, dp_view data, const dp_jpeg_options
 
 dp_status *dp_jpeg_decode_by_library(dp_view data, const dp_jpeg_options *options,
                                      dp_image_allocate_fn allocate, void *arg) {
-  DP_RETURN_IF_ERROR(need_library());
+  DP_RETURN_IF_ERROR(dp_jpeg_need_library());
   reader *reader = reader_take();
   dp_status *status = read_image(reader, data, options, allocate, arg);
   if (!status && reader->lines_read < reader->height) { /* the rest is black, if that will do */
@@ -386,224 +261,16 @@ static dp_status *read_size(reader *reader, dp_view data, dp_image_size *size_ou
   if (setjmp(reader->errors.jump))
     return DP_INVALID("%s", reader->errors.message);
   reader_open(reader, data, false);
-  library.jpeg_start_decompress(&reader->jpeg);
+  dp_jpeg_library.jpeg_start_decompress(&reader->jpeg);
   *size_out = (dp_image_size){reader->jpeg.output_width, reader->jpeg.output_height,
                               reader->jpeg.output_components, 1};
   return NULL;
 }
 
 dp_status *dp_jpeg_size(dp_view data, dp_image_size *size_out) {
-  DP_RETURN_IF_ERROR(need_library());
+  DP_RETURN_IF_ERROR(dp_jpeg_need_library());
   reader *reader = reader_take();
   dp_status *status = read_size(reader, data, size_out);
   reader_give(reader);
-  return status;
-}
-
-/* ---- Writing ---- */
-typedef struct settings {
-  int channels, quality;
-  bool progressive, optimize_size, downsample_chroma;
-} settings;
-
-typedef struct writer {
-  struct jpeg_compress_struct jpeg;
-  errors errors;
-  memory memory;
-  struct jpeg_destination_mgr destination;
-  DP_ARRAY(JOCTET) bytes;
-  bool is_set; /* for `settings`, and has written an image with them */
-  settings settings;
-  /* The library writes tables byte by byte. What it wrote for the first image with these settings
-   * is put between the parts of the later ones. */
-  dp_text quantization, coding;
-  size_t head; /* bytes of this image before its frame: where the first tables go */
-} writer;
-
-static dp_coder_rest resting_writers;
-
-/* ---- The destination: memory of the writer ---- */
-#define FIRST_BYTES ((size_t)4096)
-
-static void destination_start(j_compress_ptr jpeg) {
-  writer *writer = (struct writer *)jpeg;
-  DP_ARRAY_RESERVE(&writer->bytes, FIRST_BYTES);
-  writer->destination.next_output_byte = writer->bytes.items;
-  writer->destination.free_in_buffer = writer->bytes.capacity;
-}
-
-/* The whole memory is full, whatever `free_in_buffer` says. */
-static boolean destination_grow(j_compress_ptr jpeg) {
-  writer *writer = (struct writer *)jpeg;
-  size_t used = writer->bytes.capacity;
-  DP_ARRAY_RESERVE(&writer->bytes, 2 * used);
-  writer->destination.next_output_byte = writer->bytes.items + used;
-  writer->destination.free_in_buffer = writer->bytes.capacity - used;
-  return TRUE;
-}
-
-static void destination_end(j_compress_ptr jpeg) {
-  writer *writer = (struct writer *)jpeg;
-  writer->bytes.count = writer->bytes.capacity - writer->destination.free_in_buffer;
-}
-
-/* ---- Life ---- */
-static writer *writer_take(void) {
-  writer *writer = dp_coder_take(&resting_writers);
-  if (writer)
-    return writer;
-  writer = DP_NEW(struct writer);
-  writer->jpeg.err = init_errors(&writer->errors);
-  return writer;
-}
-
-/* Only one that has written an image may be used again, and not with tables of that image's own. */
-static void writer_give(writer *writer) {
-  if (writer->is_set && !writer->settings.progressive && !writer->settings.optimize_size &&
-      writer->bytes.capacity + dp_arena_bytes(writer->memory.arena) <= MOST_RESTING_BYTES &&
-      dp_coder_give(&resting_writers, writer))
-    return;
-  library.jpeg_destroy((j_common_ptr)&writer->jpeg);
-  dp_arena_destroy(writer->memory.arena);
-  DP_ARRAY_FREE(&writer->bytes);
-  dp_text_deinit(&writer->quantization);
-  dp_text_deinit(&writer->coding);
-  dp_free(writer);
-}
-
-/* ---- Tables ---- */
-enum { FRAME = 0xc0, CODING = 0xc4, QUANTIZATION = 0xdb };
-
-/* The place behind all segments of that kind at `at`. */
-static size_t pass_segments(const writer *writer, uint8_t kind, size_t at) {
-  const JOCTET *bytes = writer->bytes.items;
-  while (at + 4 <= writer->bytes.count && bytes[at] == 0xff && bytes[at + 1] == kind)
-    at += 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
-  return at;
-}
-
-static void remember_tables(writer *writer) {
-  const JOCTET *bytes = writer->bytes.items;
-  size_t frame = pass_segments(writer, QUANTIZATION, writer->head);
-  size_t coding = pass_segments(writer, FRAME, frame);
-  size_t scan = pass_segments(writer, CODING, coding);
-  dp_text_clear(&writer->quantization);
-  dp_text_clear(&writer->coding);
-  if (frame == coding || scan > writer->bytes.count)
-    return;
-  dp_text_append(&writer->quantization, bytes + writer->head, frame - writer->head);
-  dp_text_append(&writer->coding, bytes + coding, scan - coding);
-}
-
-static void insert(writer *writer, size_t at, const dp_text *segments) {
-  size_t length = segments->length;
-  DP_ARRAY_RESERVE(&writer->bytes, writer->bytes.count + length);
-  JOCTET *place = writer->bytes.items + at;
-  memmove(place + length, place, writer->bytes.count - at);
-  memcpy(place, segments->data, length);
-  writer->bytes.count += length;
-}
-
-/* The tables that the library left out. */
-static void insert_tables(writer *writer) {
-  insert(writer, pass_segments(writer, FRAME, writer->head), &writer->coding);
-  insert(writer, writer->head, &writer->quantization);
-}
-
-/* ---- Images ---- */
-static void write_metadata(writer *writer, dp_view metadata) {
-  static const char head[] = "http://ns.adobe.com/xap/1.0/";
-  char *packet = dp_malloc(sizeof head + metadata.length);
-  memcpy(packet, head, sizeof head);
-  memcpy(packet + sizeof head, metadata.data, metadata.length);
-  library.jpeg_write_marker(&writer->jpeg, JPEG_APP0 + 1, (const JOCTET *)packet,
-                            (unsigned)(sizeof head + metadata.length));
-  dp_free(packet);
-}
-
-static bool has_settings(const writer *writer, const settings *wanted) {
-  const settings *own = &writer->settings;
-  return writer->is_set && own->channels == wanted->channels && own->quality == wanted->quality &&
-         own->progressive == wanted->progressive && own->optimize_size == wanted->optimize_size &&
-         own->downsample_chroma == wanted->downsample_chroma;
-}
-
-static void apply_settings(writer *writer, const settings *wanted) {
-  struct jpeg_compress_struct *jpeg = &writer->jpeg;
-  if (!jpeg->mem) {
-    library.jpeg_CreateCompress(jpeg, JPEG_LIB_VERSION, sizeof(struct jpeg_compress_struct));
-    writer->destination = (struct jpeg_destination_mgr){.init_destination = destination_start,
-                                                        .empty_output_buffer = destination_grow,
-                                                        .term_destination = destination_end};
-    jpeg->dest = &writer->destination;
-    memory_start(&writer->memory, (j_common_ptr)jpeg);
-  }
-  jpeg->input_components = wanted->channels;
-  jpeg->in_color_space = wanted->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  library.jpeg_set_defaults(jpeg);
-  jpeg->optimize_coding = wanted->optimize_size;
-  library.jpeg_set_quality(jpeg, wanted->quality, TRUE);
-  if (wanted->progressive)
-    library.jpeg_simple_progression(jpeg);
-  for (int i = 0; !wanted->downsample_chroma && i < jpeg->num_components; ++i)
-    jpeg->comp_info[i].h_samp_factor = jpeg->comp_info[i].v_samp_factor = 1;
-  writer->settings = *wanted;
-}
-
-static void write_lines(writer *writer, const uint8_t *pixels) {
-  struct jpeg_compress_struct *jpeg = &writer->jpeg;
-  size_t stride = (size_t)jpeg->image_width * (size_t)jpeg->input_components;
-  while (jpeg->next_scanline < jpeg->image_height) {
-    JSAMPROW rows[ROWS_AT_ONCE];
-    JDIMENSION left = jpeg->image_height - jpeg->next_scanline;
-    JDIMENSION count = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
-    for (JDIMENSION i = 0; i < count; ++i)
-      rows[i] = (JSAMPROW)pixels + (jpeg->next_scanline + i) * stride;
-    library.jpeg_write_scanlines(jpeg, rows, count);
-  }
-}
-
-static dp_status *write_image(writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
-                              int channels, const dp_jpeg_write_options *options) {
-  struct jpeg_compress_struct *jpeg = &writer->jpeg;
-  settings wanted = {channels, options->quality, options->progressive, options->optimize_size,
-                     options->downsample_chroma};
-  if (setjmp(writer->errors.jump)) {
-    writer->is_set = false;
-    return dp_status_create(DP_INTERNAL, "%s", writer->errors.message);
-  }
-  bool is_first = !has_settings(writer, &wanted);
-  if (is_first)
-    apply_settings(writer, &wanted);
-  bool writes_tables = is_first || writer->coding.length == 0;
-  jpeg->image_width = (JDIMENSION)width;
-  jpeg->image_height = (JDIMENSION)height;
-  jpeg->density_unit = (UINT8)options->density_unit;
-  jpeg->X_density = (UINT16)options->x_density;
-  jpeg->Y_density = (UINT16)options->y_density;
-  library.jpeg_start_compress(jpeg, writes_tables);
-  if (options->metadata.length > 0 && options->metadata.length < 65000)
-    write_metadata(writer, options->metadata);
-  writer->head = (size_t)(writer->destination.next_output_byte - writer->bytes.items);
-  write_lines(writer, pixels);
-  library.jpeg_finish_compress(jpeg);
-  if (is_first)
-    remember_tables(writer);
-  if (!writes_tables)
-    insert_tables(writer);
-  writer->is_set = true;
-  return NULL;
-}
-
-dp_status *dp_jpeg_encode(const uint8_t *pixels, int64_t width, int64_t height, int channels,
-                          const dp_jpeg_write_options *options, dp_text *out) {
-  DP_RETURN_IF_ERROR(need_library());
-  if (width <= 0 || height <= 0 || width >= MAX_PIXELS / height)
-    return dp_status_create(DP_INTERNAL, "a size that cannot be written");
-  writer *writer = writer_take();
-  dp_status *status = write_image(writer, pixels, width, height, channels, options);
-  if (!status)
-    dp_text_append(out, writer->bytes.items, writer->bytes.count);
-  writer_give(writer);
   return status;
 }
