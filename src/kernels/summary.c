@@ -51,8 +51,8 @@ static dp_status *fill_histogram(dp_op_context *context, const void *state, dp_s
   const dp_tensor *tag = dp_op_input(context, 0);
   if (tag->shape.rank != 0)
     return DP_INVALID("tags must be scalar");
-  return dp_summary_add_histogram(summary, dp_io_string(tag, 0), dp_op_input(context, 1),
-                                  context->node->name);
+  dp_histogram_words words = {"Histogram", context->node->name};
+  return dp_summary_add_histogram(summary, dp_io_string(tag, 0), dp_op_input(context, 1), words);
 }
 
 static dp_status *histogram_compute(dp_op_context *context, void *state) {

@@ -24,9 +24,13 @@ DP_MUST_USE dp_status *dp_summary_output(const dp_summary *summary, dp_op_contex
 Tensorflow__Summary__Value *dp_summary_add(dp_summary *summary, dp_view tag);
 /* Element `index` of any real (or complex: its real part) tensor; UNIMPLEMENTED for others. */
 DP_MUST_USE dp_status *dp_summary_number(const dp_tensor *tensor, int64_t index, double *value_out);
-/* `owner` is named in messages about NaN and infinity. */
+/* What messages about NaN and infinity say: the kind of histogram that has the latter, and whose.
+ */
+typedef struct dp_histogram_words {
+  const char *infinity_in, *owner;
+} dp_histogram_words;
 DP_MUST_USE dp_status *dp_summary_add_histogram(dp_summary *summary, dp_view tag,
-                                                const dp_tensor *values, const char *owner);
+                                                const dp_tensor *values, dp_histogram_words words);
 DP_MUST_USE dp_status *dp_summary_add_images(dp_summary *summary, dp_view tag,
                                              const dp_tensor *images, int32_t most,
                                              const dp_tensor *bad_color);

@@ -143,15 +143,16 @@ static dp_status *read_numbers(const dp_tensor *tensor, int64_t begin, int64_t c
   return NULL;
 }
 
-static dp_status *count_numbers(const double *numbers, int64_t count, const char *owner,
+static dp_status *count_numbers(const double *numbers, int64_t count,
+                                const dp_histogram_words *words,
                                 Tensorflow__HistogramProto *histogram, double *buckets) {
   double least = histogram->min, most = histogram->max;
   double sum = histogram->sum, sum_squares = histogram->sum_squares;
   for (int64_t i = 0; i < count; ++i) {
     double value = numbers[i];
     if (!isfinite(value))
-      return DP_INVALID("%s in summary histogram for: %s", isnan(value) ? "Nan" : "Infinity",
-                        owner);
+      return isnan(value) ? DP_INVALID("Nan in summary histogram for: %s", words->owner)
+                          : DP_INVALID("Infinity in %s for: %s", words->infinity_in, words->owner);
     buckets[bucket_of(value)] += 1.0;
     least = value < least ? value : least;
     most = value > most ? value : most;
@@ -166,7 +167,7 @@ static dp_status *count_numbers(const double *numbers, int64_t count, const char
   return NULL;
 }
 
-static dp_status *fill_histogram(const dp_tensor *values, const char *owner,
+static dp_status *fill_histogram(const dp_tensor *values, const dp_histogram_words *words,
                                  Tensorflow__HistogramProto *histogram, double *buckets) {
   double numbers[512];
   int64_t most = sizeof numbers / sizeof *numbers, total = dp_tensor_elements(values);
@@ -175,7 +176,7 @@ static dp_status *fill_histogram(const dp_tensor *values, const char *owner,
   for (int64_t begin = 0; begin < total; begin += most) {
     int64_t count = total - begin < most ? total - begin : most;
     DP_RETURN_IF_ERROR(read_numbers(values, begin, count, numbers));
-    DP_RETURN_IF_ERROR(count_numbers(numbers, count, owner, histogram, buckets));
+    DP_RETURN_IF_ERROR(count_numbers(numbers, count, words, histogram, buckets));
   }
   return NULL;
 }
@@ -195,14 +196,14 @@ static void list_buckets(const double *buckets, Tensorflow__HistogramProto *hist
 }
 
 dp_status *dp_summary_add_histogram(dp_summary *summary, dp_view tag, const dp_tensor *values,
-                                    const char *owner) {
+                                    dp_histogram_words words) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_limits);
   size_t bytes = (size_t)LIMIT_COUNT * sizeof(double);
   double *buckets = dp_arena_allocate_zero(summary->arena, bytes);
   Tensorflow__HistogramProto *histogram =
       dp_wire_new(summary->arena, &tensorflow__histogram_proto__descriptor);
-  DP_RETURN_IF_ERROR(fill_histogram(values, owner, histogram, buckets));
+  DP_RETURN_IF_ERROR(fill_histogram(values, &words, histogram, buckets));
   histogram->bucket_limit = dp_arena_allocate(summary->arena, bytes);
   histogram->bucket = dp_arena_allocate(summary->arena, bytes);
   list_buckets(buckets, histogram);

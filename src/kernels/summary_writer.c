@@ -230,8 +230,9 @@ static dp_status *fill_histogram(dp_op_context *context, const write_state *stat
                                  dp_summary *summary) {
   DP_RETURN_IF_ERROR(expect_scalar(context, 2, "tag"));
   dp_view tag = dp_io_string(dp_op_input(context, 2), 0);
-  char *owner = dp_arena_strndup(summary->arena, tag.data, tag.length);
-  return dp_summary_add_histogram(summary, tag, dp_op_input(context, 3), owner);
+  dp_histogram_words words = {"summary histogram",
+                              dp_arena_strndup(summary->arena, tag.data, tag.length)};
+  return dp_summary_add_histogram(summary, tag, dp_op_input(context, 3), words);
 }
 
 static dp_status *write_histogram_compute(dp_op_context *context, void *state) {

@@ -55,7 +55,6 @@ OWN_WORDS = {
     r"^Expected shape dimensions to be non-negative": "another check first",
     r"^All flat_values must have compatible shapes|^Requires flat_values to have rank": "another check",
     r"^Invalid ragged splits: ragged splits must be rank 1": "another check first",
-    r"^Infinity in Histogram for": "older words of the same",
     # Whichever of several threads is first.
     r"^Cannot add tensor to the batch: number of elements": "the first element or another one",
     r"^\d+ root error\(s\) found": "several errors at once",
