@@ -63,18 +63,25 @@ static dp_status *reshape_target(const dp_tensor *target, const dp_shape *from, 
       dims[i] = 1;
     } else if (dims[i] < 0) {
       return DP_INVALID("size %d must be non-negative, not %lld", i, (long long)dims[i]);
-    } else if (__builtin_mul_overflow(product, dims[i], &product)) {
-      return DP_INVALID("The requested shape has more elements than 2^63 - 1");
+    } else {
+      int64_t before = product;
+      if (__builtin_mul_overflow(before, dims[i], &product))
+        return DP_INVALID("Encountered overflow when multiplying %lld with %lld, result: -1",
+                          (long long)before, (long long)dims[i]);
     }
   }
   if (unknown >= 0) {
     if (product == 0)
       return DP_INVALID("reshape cannot infer the missing input size for an empty tensor unless "
                         "all specified input sizes are non-zero");
-    if (from->elements % product)
+    if (from->elements % product) {
+      DP_RETURN_IF_ERROR(dp_shape_make(count, dims, to));
       return DP_INVALID("Input to reshape is a SparseTensor with %lld dense values, but the "
-                        "requested shape requires a multiple of %lld. input_shape=%s",
-                        (long long)from->elements, (long long)product, dp_shape_text(from));
+                        "requested shape requires a multiple of %lld. input_shape=%s "
+                        "output_shape=%s",
+                        (long long)from->elements, (long long)product, dp_shape_text(from),
+                        dp_shape_text(to));
+    }
     dims[unknown] = from->elements / product;
   }
   DP_RETURN_IF_ERROR(dp_shape_make(count, dims, to));

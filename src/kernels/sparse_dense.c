@@ -41,6 +41,23 @@ static dp_status *check_dense_add(const dp_tensor *indices, const dp_tensor *val
   return NULL;
 }
 
+/* The first coordinate of a row that is not within the dense tensor. */
+static dp_status *outside_error(const dp_tensor *indices, int64_t row, const dp_shape *dense) {
+  const int64_t *at = (const int64_t *)indices->data + row * dense->rank;
+  int axis = 0;
+  while (axis + 1 < dense->rank && at[axis] >= 0 && at[axis] < dense->dims[axis])
+    ++axis;
+  dp_text sizes = {0};
+  for (int i = 0; i < dense->rank; ++i)
+    dp_text_printf(&sizes, "%s%lld", i ? " " : "", (long long)dense->dims[i]);
+  dp_status *status =
+      DP_INVALID("Sparse tensor has an invalid index on dimension %d: "
+                 "a_indices(%lld,%d) = %lld, dense tensor shape: %s",
+                 axis, (long long)row, axis, (long long)at[axis], dp_text_string(&sizes));
+  dp_text_deinit(&sizes);
+  return status;
+}
+
 static dp_status *dense_add_create(const dp_kernel_setup *setup, void *memory) {
   dp_dtype dtype;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &dtype));
@@ -65,8 +82,7 @@ static dp_status *dense_add(dp_op_context *context, void *memory) {
   dp_indices_rows_init(&rows, indices, &dense->shape);
   for (int64_t i = 0; i < rows.rows; ++i) {
     if (dp_indices_rows_slice(&rows, i) < 0)
-      return DP_INVALID("Sparse tensor has some invalid index in row %lld; dense tensor shape: %s",
-                        (long long)i, dp_shape_text(&dense->shape));
+      return outside_error(indices, i, &dense->shape);
   }
   const void *from = dense->data;
   dp_tensor *output;

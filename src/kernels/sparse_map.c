@@ -120,10 +120,37 @@ static dp_status *put_row(void *arg, int64_t row, dp_sparse_piece *piece) {
   return NULL;
 }
 
+/* What TensorFlow finds before it looks at the batch as a sparse tensor. Wrong ranks are left to
+ * dp_sparse_piece_read. */
+static dp_status *check_batch(dp_op_context *context) {
+  const dp_tensor *indices = dp_op_input(context, 0), *shape = dp_op_input(context, 2);
+  const dp_shape *values = &dp_op_input(context, 1)->shape;
+  if (indices->shape.rank != 2 || values->rank != 1 || shape->shape.rank != 1)
+    return NULL;
+  int64_t rank = shape->shape.elements;
+  if (values->elements != indices->shape.dims[0])
+    return DP_INVALID("Number of values must match first dimension of indices. Got %lld values, "
+                      "indices shape: %s",
+                      (long long)values->elements, dp_shape_text(&indices->shape));
+  if (rank != indices->shape.dims[1])
+    return DP_INVALID("Number of dimensions must match second dimension of indices. Got %lld "
+                      "dimensions, indices shape: %s",
+                      (long long)rank, dp_shape_text(&indices->shape));
+  if (rank < 2)
+    return DP_INVALID("Rank of input SparseTensor should be > 1, but saw rank: %lld",
+                      (long long)rank);
+  for (int64_t i = 0; i < rank; ++i)
+    if (dp_tensor_int_at(shape, i) < 0)
+      return DP_INVALID("Expected shape dimensions to be non-negative, got %lld",
+                        (long long)dp_tensor_int_at(shape, i));
+  return NULL;
+}
+
 static dp_status *add_many_compute(dp_op_context *context, void *memory) {
   dp_sparse_piece batch;
   add_work work;
   dp_tensor *numbers;
+  DP_RETURN_IF_ERROR(check_batch(context));
   DP_RETURN_IF_ERROR(dp_sparse_piece_read(context, &batch));
   dp_shape rows = dp_shape_vector(batch.shape.dims[0]);
   dp_status *status = get_map(context, memory, &work.map);
@@ -140,11 +167,12 @@ static dp_status *add_many_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Taking out ---- */
-static dp_status *take_all(sparse_map *map, const dp_tensor *numbers, dp_sparse_piece *pieces) {
+static dp_status *take_all(sparse_map *map, const char *name, const dp_tensor *numbers,
+                           dp_sparse_piece *pieces) {
   for (int64_t i = 0; i < numbers->shape.elements; ++i) {
     int64_t number = ((const int64_t *)numbers->data)[i];
     if (!take(map, number, &pieces[i]))
-      return DP_INVALID("Unable to find SparseTensor: %lld in map", (long long)number);
+      return DP_INVALID("Unable to find SparseTensor: %lld in map: %s", (long long)number, name);
   }
   return NULL;
 }
@@ -160,7 +188,7 @@ static dp_status *take_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
   DP_RETURN_IF_ERROR(get_map(context, memory, &map));
   dp_sparse_piece *pieces = DP_NEW_ARRAY(dp_sparse_piece, (size_t)count);
-  dp_status *status = take_all(map, numbers, pieces);
+  dp_status *status = take_all(map, ((dp_resource_name *)memory)->name, numbers, pieces);
   dp_resource_release(map);
   if (!status)
     status = dp_sparse_piece_output(context, pieces, &numbers->shape);

@@ -84,9 +84,6 @@ static dp_status *give_rows(const dp_sparse_piece *batch, bool *given, dp_sparse
 }
 
 dp_status *dp_sparse_piece_rows(const dp_sparse_piece *batch, dp_sparse_row_fn take, void *arg) {
-  if (batch->shape.rank < 2)
-    return DP_INVALID("Rank of input SparseTensor should be > 1, but saw rank: %d",
-                      batch->shape.rank);
   size_t rows = (size_t)batch->shape.dims[0];
   bool *given = dp_try_malloc(rows + 1);
   if (!given)

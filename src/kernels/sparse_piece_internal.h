@@ -16,7 +16,7 @@ DP_MUST_USE dp_status *dp_sparse_piece_read(dp_op_context *context, dp_sparse_pi
 
 /* Calls `take` for each row of the first dimension with a piece that lacks it, which the callee
  * takes over: first for those that have entries, in the order of these, then for the others.
- * Entries of a row must stand together. */
+ * Entries of a row must stand together; the batch has two dimensions or more. */
 typedef dp_status *(*dp_sparse_row_fn)(void *arg, int64_t row, dp_sparse_piece *piece);
 DP_MUST_USE dp_status *dp_sparse_piece_rows(const dp_sparse_piece *batch, dp_sparse_row_fn take,
                                             void *arg);

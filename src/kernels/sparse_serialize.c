@@ -108,6 +108,20 @@ typedef struct piece {
   dp_tensor indices, values, shape;
 } piece;
 
+/* What is in variants is worded in another way than what was bytes. */
+static dp_status *check_held(const dp_tensor *tensor, int64_t at, int32_t part) {
+  if (part != 1 && tensor->dtype != DP_INT64)
+    return DP_INVALID("Expected serialized_sparse[%lld, %d] to be a %s of DT_INT64 but received "
+                      "dtype %s",
+                      (long long)at, part, part == 0 ? "matrix" : "vector",
+                      dp_dtype_name(tensor->dtype));
+  if (part == 2 && tensor->shape.rank != 1)
+    return DP_INVALID("Expected serialized_sparse[%lld, 2] to be a shape vector but its shape is "
+                      "%s",
+                      (long long)at, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
 static dp_status *load(const dp_tensor *input, int64_t at, int32_t part, dp_dtype dtype,
                        dp_tensor *tensor) {
   if (input->dtype == DP_VARIANT) {
@@ -115,6 +129,7 @@ static dp_status *load(const dp_tensor *input, int64_t at, int32_t part, dp_dtyp
     if (!held)
       return DP_INVALID("Could not get a tensor from serialized_sparse[%lld, %d]", (long long)at,
                         part);
+    DP_RETURN_IF_ERROR(check_held(held, at, part));
     *tensor = dp_tensor_copy(held);
   } else {
     dp_view bytes = dp_string_at(input, 3 * at + part);
@@ -140,10 +155,15 @@ static dp_status *load(const dp_tensor *input, int64_t at, int32_t part, dp_dtyp
   return NULL;
 }
 
+/* The shapes of variants come before all else, as TensorFlow looks at them. */
 static dp_status *load_piece(const dp_tensor *input, int64_t at, dp_dtype dtype, piece *piece) {
+  bool is_held = input->dtype == DP_VARIANT;
+  if (is_held)
+    DP_RETURN_IF_ERROR(load(input, at, 2, DP_INT64, &piece->shape));
   DP_RETURN_IF_ERROR(load(input, at, 0, DP_INT64, &piece->indices));
   DP_RETURN_IF_ERROR(load(input, at, 1, dtype, &piece->values));
-  DP_RETURN_IF_ERROR(load(input, at, 2, DP_INT64, &piece->shape));
+  if (!is_held)
+    DP_RETURN_IF_ERROR(load(input, at, 2, DP_INT64, &piece->shape));
   if (piece->indices.shape.dims[0] != piece->values.shape.dims[0])
     return DP_INVALID("Expected row counts of SparseTensor[%lld].indices and "
                       "SparseTensor[%lld].values to match but they do not: %lld vs. %lld",
@@ -250,18 +270,10 @@ static dp_status *deserialize(dp_op_context *context, void *memory) {
   return status;
 }
 
-static dp_status *deserialize_many(dp_op_context *context, void *memory) {
-  const dp_tensor *input = dp_op_input(context, 0);
-  if (input->shape.rank != 2)
-    return DP_INVALID("Serialized sparse should be a matrix but received shape %s",
-                      dp_shape_text(&input->shape));
-  return deserialize(context, memory);
-}
-
 static const dp_kernel rows[] = {
     {.op = "SerializeSparse", .compute = serialize},
     {.op = "SerializeManySparse", .compute = serialize_many},
     {.op = "DeserializeSparse", .compute = deserialize},
-    {.op = "DeserializeManySparse", .compute = deserialize_many},
+    {.op = "DeserializeManySparse", .compute = deserialize},
 };
 DP_KERNEL_FAMILY(sparse_serialize, rows);

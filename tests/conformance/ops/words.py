@@ -47,11 +47,6 @@ OWN_WORDS = {
     r"^Tensor array handle must be 2-element": "other handles say the same in other words",
     r"^In ReadVariablesOp the following": "all variables in a row; ours says why the first is not there",
     # The same is wrong, but found in another order, or told of another part.
-    r"^Encountered overflow when multiplying|^Could not parse serialized proto$": "helpers' words",
-    r"^Input to reshape is a SparseTensor .* requires a multiple": "a size that was never asked for",
-    r"^Sparse tensor has an invalid index on dimension": "sizes without brackets",
-    r"to be a shape vector but its shape is|in map: \S+$": "another part of the same",
-    r"^Number of (?:values|dimensions) must match (?:first|second) dimension": "another check first",
     r"^Expected shape dimensions to be non-negative": "another check first",
     r"^All flat_values must have compatible shapes|^Requires flat_values to have rank": "another check",
     r"^Invalid ragged splits: ragged splits must be rank 1": "another check first",
