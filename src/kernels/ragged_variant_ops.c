@@ -26,10 +26,9 @@ static dp_status *whole(dp_op_context *context) {
 static dp_status *check_levels(const dp_op_context *context) {
   int32_t levels = context->input_count - 1;
   const dp_tensor *values = dp_op_input(context, levels);
-  if (values->shape.rank < 1)
-    return levels ? DP_INVALID("Requires flat_values to have rank>=1 when nested_row_splits is not "
-                               "empty, but is 0.")
-                  : DP_INVALID("Can't unbatch rank-0 tensor.");
+  if (values->shape.rank < 1 && levels > 0)
+    return DP_INVALID("Requires flat_values to have rank>=1 when nested_row_splits is not empty, "
+                      "but is 0.");
   for (int32_t level = 0; level < levels; ++level) {
     const dp_tensor *below = dp_op_input(context, level + 1);
     int64_t rows = below == values ? values->shape.dims[0] : below->shape.elements - 1;
@@ -66,10 +65,12 @@ static dp_status *cut_row(const dp_op_context *context, int64_t row, dp_ragged *
 }
 
 static dp_status *to_variant(dp_op_context *context, void *memory) {
+  DP_RETURN_IF_ERROR(check_levels(context));
   if (!*(bool *)memory)
     return whole(context);
-  DP_RETURN_IF_ERROR(check_levels(context));
   const dp_tensor *first = dp_op_input(context, 0);
+  if (first->shape.rank < 1)
+    return DP_INVALID("Can't unbatch rank-0 tensor.");
   int32_t levels = context->input_count - 1;
   dp_shape shape = dp_shape_vector(first->shape.dims[0] - (levels > 0));
   dp_tensor *output;
@@ -99,14 +100,15 @@ static dp_status *from_variant_create(const dp_kernel_setup *setup, void *memory
 static dp_status *find_input_rank(const from_state *state, int32_t rank, int32_t *input_rank_out) {
   int64_t input_rank = state->input_rank;
   if (input_rank == -1) {
-    input_rank = state->output_rank - rank;
+    input_rank = state->output_rank ? state->output_rank - rank : 0;
     if (input_rank < 0)
       return DP_INVALID("Inferred input_ragged_rank (output_ragged_rank - encoded_variant.dims()) "
                         "must be >= 0, found output_ragged_rank: %lld, encoded_variant.dims(): %d, "
                         "inferred input_ragged_rank: %lld",
                         (long long)state->output_rank, rank, (long long)input_rank);
   }
-  if (state->output_rank != rank + input_rank)
+  bool is_dense = state->output_rank == 0 && input_rank == 0;
+  if (!is_dense && state->output_rank != rank + input_rank)
     return DP_INVALID("output_ragged_rank must be equal to input_ragged_rank + "
                       "encoded_ragged.dims(); output_ragged_rank: %lld, input_ragged_rank: %lld, "
                       "encoded_variant.dims(): %d.",
@@ -204,11 +206,13 @@ static dp_status *check_inner(const dp_shape *first, const dp_shape *other, int6
     return DP_INVALID("Rank of values must match for all components; values shape at index 0: %s, "
                       "values shape at index %lld: %s",
                       dp_shape_text(first), (long long)index, dp_shape_text(other));
-  for (int axis = 1; axis < first->rank; ++axis)
-    if (first->dims[axis] != other->dims[axis])
-      return DP_INVALID("Inner shapes of values must match for all components; values shape at "
-                        "index 0: %s, values shape at index %lld: %s",
-                        dp_shape_text(first), (long long)index, dp_shape_text(other));
+  dp_shape inner = dp_shape_remove(first, 0), other_inner = dp_shape_remove(other, 0);
+  if (!dp_shape_equal(&inner, &other_inner))
+    return DP_INVALID("All flat_values must have compatible shapes.  Shape at index 0: %s.  Shape "
+                      "at index %lld: %s.  If you are using tf.map_fn, then you may need to "
+                      "specify an explicit fn_output_signature with appropriate ragged_rank, "
+                      "and/or convert output tensors to RaggedTensors.",
+                      dp_shape_text(&inner), (long long)index, dp_shape_text(&other_inner));
   return NULL;
 }
 
@@ -233,6 +237,30 @@ static dp_status *stack_values(dp_op_context *context, const dp_tensor *encoded)
   return status;
 }
 
+/* Values without any splits, one behind the other: their number becomes a dimension in front. */
+static dp_status *stack_dense(dp_op_context *context, const dp_tensor *encoded) {
+  int64_t count = encoded->shape.elements;
+  dp_tensor *pieces = dp_pieces_create(count), *output;
+  dp_shape shape = dp_shape_vector(0);
+  dp_status *status = NULL;
+  for (int64_t i = 0; i < count && !status; ++i) {
+    pieces[i] = dp_tensor_copy(dp_ragged_values(dp_ragged_of_element(encoded, i)));
+    if (!dp_shape_equal(&pieces[i].shape, &pieces[0].shape))
+      status = DP_INVALID("All flat_values must have compatible shapes.  Shape at index 0: %s.  "
+                          "Shape at index %lld: %s",
+                          dp_shape_text(&pieces[0].shape), (long long)i,
+                          dp_shape_text(&pieces[i].shape));
+  }
+  if (!status && count)
+    status = dp_pieces_shape(count, &pieces[0].shape, &shape);
+  if (!status)
+    status = dp_op_allocate(context, 0, &shape, &output);
+  if (!status)
+    dp_pieces_join(context, pieces, count, output);
+  dp_pieces_destroy(pieces, count);
+  return status;
+}
+
 static dp_status *from_variant(dp_op_context *context, void *memory) {
   const from_state *state = memory;
   const dp_tensor *encoded = dp_op_input(context, 0);
@@ -245,6 +273,8 @@ static dp_status *from_variant(dp_op_context *context, void *memory) {
       context->outputs[i].tensor = dp_tensor_copy(&ragged->parts[i]);
     return NULL;
   }
+  if (state->output_rank == 0)
+    return stack_dense(context, encoded);
   for (int axis = 0; axis < rank - 1; ++axis)
     DP_RETURN_IF_ERROR(stack_even(context, &encoded->shape, axis));
   DP_RETURN_IF_ERROR(stack_rows(context, encoded));

@@ -128,6 +128,9 @@ static dp_status *check_ragged(dp_op_context *context) {
                       (long long)values->shape.elements, (long long)ids->shape.elements);
   if (value->shape.rank != 0)
     return DP_INVALID("default_value must be a scalar, saw: %s", dp_shape_text(&value->shape));
+  if (dp_tensor_int_at(count, 0) < 0)
+    return DP_INVALID("Expected shape dimensions to be non-negative, got %lld",
+                      (long long)dp_tensor_int_at(count, 0));
   return NULL;
 }
 

@@ -46,10 +46,6 @@ OWN_WORDS = {
     r"^Table \S+ \S+ is not initializable": "the table's container before its name",
     r"^Tensor array handle must be 2-element": "other handles say the same in other words",
     r"^In ReadVariablesOp the following": "all variables in a row; ours says why the first is not there",
-    # The same is wrong, but found in another order, or told of another part.
-    r"^Expected shape dimensions to be non-negative": "another check first",
-    r"^All flat_values must have compatible shapes|^Requires flat_values to have rank": "another check",
-    r"^Invalid ragged splits: ragged splits must be rank 1": "another check first",
     # Whichever of several threads is first.
     r"^Cannot add tensor to the batch: number of elements": "the first element or another one",
     r"^\d+ root error\(s\) found": "several errors at once",
