@@ -378,13 +378,25 @@ static dp_status *encode_png_create(const dp_kernel_setup *setup, void *state) {
   return NULL;
 }
 
+/* Images that cannot be encoded are all of the same size: none of the batch can. */
+static dp_status *encoding_failed(int64_t count) {
+  dp_text text = {0};
+  for (int64_t i = 0; i < count; ++i)
+    dp_text_printf(&text, "%s%lld", i ? ", " : "", (long long)i);
+  dp_status *status = dp_status_create(
+      DP_INTERNAL, "PNG encoding failed at the following flattened batch indices: %s",
+      dp_text_string(&text));
+  dp_text_deinit(&text);
+  return status;
+}
+
 /* Encodes each of a batch of images, or the one. */
 static dp_status *encode_png_compute(dp_op_context *context, void *state) {
   const encode_state *encode = state;
   const dp_tensor *image = dp_op_input(context, 0);
   int rank = image->shape.rank;
   if (rank < 3)
-    return DP_INVALID("images must be at least rank 3, got shape %s", dp_shape_text(&image->shape));
+    return DP_INVALID("images must be at least rank 3%s", dp_shape_text(&image->shape));
   if (dp_tensor_elements(image) >= INT32_MAX)
     return DP_INVALID("image cannot have >= int32 max elements");
   int64_t height = image->shape.dims[rank - 3], width = image->shape.dims[rank - 2];
@@ -404,7 +416,7 @@ static dp_status *encode_png_compute(dp_op_context *context, void *state) {
         dp_png_encode(from, width, height, (int)channels, bits, (int)encode->compression, &png);
     if (status) {
       dp_status_release(status);
-      status = dp_status_create(DP_INTERNAL, "PNG encoding failed");
+      status = encoding_failed(shape.elements);
     } else {
       status = dp_tstring_assign(&dp_tensor_strings(output)[i], png.data, png.length);
     }

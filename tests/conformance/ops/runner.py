@@ -105,6 +105,11 @@ def dtype_of(value):
         else tf.string
 
 
+def without_loss(value):
+    """An array; as one of bytes a string would lose the zeros at its end."""
+    return np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
+
+
 def default_of(attr):
     """The default of an op's attribute as apply_op takes it."""
     value, kind = attr.default_value, attr.default_value.WhichOneof("value")
@@ -323,8 +328,9 @@ class RunGraphBackend:
             request = Request(fetch=[str(i) for i in range(count)])
             for tensor, value in built.feeds.items():
                 feed = request.feed.add(name=tensor.name)
+                array = without_loss(value)
                 feed.tensor.CopyFrom(tf1.make_tensor_proto(
-                    np.asarray(value), dtype=tensor.dtype, shape=np.asarray(value).shape))
+                    array, dtype=tensor.dtype, shape=array.shape))
             reply, failure = self.call(b"S", request.SerializeToString())
             if failure:
                 results.append(failure)
@@ -345,9 +351,7 @@ class RunGraphBackend:
 
 def compare_arrays(case, want, got):
     """What differs, as text; None when they agree."""
-    # As an array of bytes a string would lose the zeros at its end.
-    want, got = (np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
-                 for value in (want, got))
+    want, got = without_loss(want), without_loss(got)
     if want.dtype.kind in "OSU":
         got = got.astype(object)
         want = want.astype(object)
