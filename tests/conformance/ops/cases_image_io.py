@@ -117,7 +117,8 @@ for height, width, channels in ((16, 16, 3), (36, 36, 3), (37, 36, 3), (28, 28, 
 CASES += [Case("EncodePng", [np.zeros([2, 2], np.uint8)]),
           Case("EncodePng", [np.zeros([2, 2, 5], np.uint8)]),
           Case("EncodePng", [np.zeros([0, 2, 3], np.uint8)]),
-          Case("EncodePng", [smooth(6, 5, 3).reshape(2, 3, 5, 3)], since=(2, 16))]
+          Case("EncodePng", [smooth(6, 5, 3).reshape(2, 3, 5, 3)], since=(2, 16)),
+          Case("EncodePng", [np.zeros([3, 0, 2, 3], np.uint8)], since=(2, 16))]
 
 # ---- JPEG ----
 JPEGS = []

@@ -95,7 +95,7 @@ round_trip([ROWS], np.float32(1), "whole over a scalar", batched=False)
 round_trip([np.reshape(ROWS, [5, 1])], VALUES, "whole with splits of rank 2", batched=False)
 
 
-def stack_of(*parts, name):
+def stack_of(*parts, name, rank=None):
     """Variants of separate ragged tensors, stacked."""
     def build():
         feeds = {}
@@ -104,7 +104,8 @@ def stack_of(*parts, name):
                    for splits, values in parts]
         return feeds, tf.nest.flatten(make_op(
             "RaggedTensorFromVariant", encoded_ragged=tf1.placeholder_with_default(tf.stack(encoded), None),
-            input_ragged_rank=-1, output_ragged_rank=1 + len(parts[0][0]), Tvalues=tf.float32, Tsplits=tf.int64))
+            input_ragged_rank=-1, output_ragged_rank=1 + len(parts[0][0]) if rank is None else rank,
+            Tvalues=tf.float32, Tsplits=tf.int64))
     add_graph("RaggedTensorFromVariant", name, build)
 
 
@@ -112,6 +113,10 @@ stack_of(([ROWS], VALUES), ([i64(0, 1)], VALUES[:1]), ([i64(0)], VALUES[:0]), na
 stack_of(([], VALUES), ([], VALUES[:2]), name="stack of dense")
 stack_of(([ROWS], VALUES), ([], VALUES[:2]), name="stack of different ragged ranks")
 stack_of(([], VALUES), ([], np.stack([VALUES, VALUES])), name="stack of different ranks")
+stack_of(([], VALUES), ([], -VALUES), name="stack without splits", rank=0)
+stack_of(([], VALUES[0]), ([], VALUES[1]), name="stack of scalars", rank=0)
+stack_of(([], VALUES), ([], VALUES[:2]), name="stack without splits of different shapes", rank=0)
+stack_of(([], np.stack([VALUES])), ([], np.stack([VALUES[:2]])), name="stack of different inner shapes")
 
 
 def not_ragged():
