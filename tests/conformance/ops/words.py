@@ -16,6 +16,8 @@ NOISE = [(re.compile(pattern), replacement) for pattern, replacement in [
     (r"(TensorArray \S+?|\bStack\[\w+?)_\d+\b", r"\1"),
     # Which function failed in a pipeline; only the newer versions say it.
     (r"^Error in user-defined function passed to \S+ transformation with iterator: \S+ ", ""),
+    # In which function a node lies, where TensorFlow says it.
+    (r"^\{\{function_node \S+\}\} ", ""),
     # The default container has the job's name.
     (r"\blocalhost\b", "local"),
     # A container is there once anything was put into it, by whatever case.
