@@ -105,17 +105,6 @@ dp_batcher *dp_batcher_create(const dp_resource_ops *ops, const dp_batch_options
 }
 
 /* ---- Getting under way ---- */
-static void copy_function(const dp_captured *from, dp_captured *to) {
-  if (!from->functions)
-    return;
-  *to = *from;
-  dp_function_runtime_retain(to->functions);
-  dp_device_retain(to->device);
-  to->captures = dp_element_create(to->capture_count);
-  for (int32_t i = 0; i < to->capture_count; ++i)
-    to->captures[i] = dp_tensor_copy(&from->captures[i]);
-}
-
 /* With the lock held: what the run needs of calls, which may leave from now on. */
 static void prepare(dp_batch *batch) {
   size_t count = batch->parts.count;
@@ -125,7 +114,7 @@ static void prepare(dp_batch *batch) {
   batch->cancel = dp_cancel_create(NULL, DP_FOREVER);
   batch->device = dp_device_retain(last->context->device);
   batch->output_count = last->context->output_count;
-  copy_function(&last->function, &batch->function);
+  dp_captured_copy(&last->function, &batch->function);
   batch->slots = DP_NEW_ARRAY(dp_batch_slot, count);
   for (size_t i = 0; i < count; ++i) {
     dp_batch_part *part = batch->parts.items[i];
@@ -293,7 +282,7 @@ static void leave_part(dp_batch_part *part) {
   part->call->discarded = batch;
 }
 
-static dp_status *cancelled(void) {
+dp_status *dp_batch_cancelled(void) {
   return dp_status_create(DP_CANCELLED, "Batching operation was cancelled");
 }
 
@@ -304,7 +293,7 @@ static void leave(dp_waiter *waiter) {
     if (call->parts[i].batch)
       leave_part(&call->parts[i]);
   if (!call->status)
-    call->status = cancelled();
+    call->status = dp_batch_cancelled();
 }
 
 static void end_cancelled(dp_waiter *waiter) {
@@ -316,7 +305,7 @@ static void end_cancelled(dp_waiter *waiter) {
   for (int32_t i = 0; i < call->part_count; ++i) {
     if (!call->parts[i].scope)
       continue;
-    dp_cancel_trigger(call->parts[i].scope, cancelled());
+    dp_cancel_trigger(call->parts[i].scope, dp_batch_cancelled());
     dp_cancel_release(call->parts[i].scope);
   }
   pthread_mutex_lock(&call->batcher->lock);
@@ -413,7 +402,7 @@ static dp_status *enqueue(dp_batcher *batcher, const char *name, dp_batch_call *
   int64_t room = options->splits ? options->batch_limit - queue->last->rows : call->rows;
   DP_RETURN_IF_ERROR(dp_batch_call_split(call, room, options->batch_limit));
   if (!dp_waiters_join(&batcher->line, &call->waiter, call->context->step->cancel))
-    return cancelled();
+    return dp_batch_cancelled();
   call->pending = call->part_count;
   for (int32_t i = 0; i < call->part_count; ++i)
     add_part(batcher, queue, &call->parts[i]);

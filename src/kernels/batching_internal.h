@@ -33,9 +33,6 @@ typedef struct dp_batch_options {
   DP_ARRAY(int64_t) allowed; /* sizes to pad to, rising; empty for any */
 } dp_batch_options;
 
-/* The smallest allowed size that holds `rows`; `rows` when there is none. */
-int64_t dp_batch_padded_size(const dp_batch_options *options, int64_t rows);
-
 /* The rows of a call that lie in one batch. */
 typedef struct dp_batch_part {
   dp_batch_call *call;
@@ -121,6 +118,9 @@ void dp_batcher_start(dp_batcher *batcher, const char *queue, dp_batch_call *cal
 /* Ends the node with the call's status, or gives it the outputs of the parts (batching_rows.c);
  * consumes the call. Without the lock. */
 void dp_batch_call_finish(dp_batch_call *call);
+
+/* What a step that is cancelled while it waits ends with. */
+DP_MUST_USE dp_status *dp_batch_cancelled(void);
 
 /* An attribute that must fit 32 bits, as TensorFlow reads it (batching_ops.c). */
 DP_MUST_USE dp_status *dp_batch_read_int(const dp_node *node, const char *name, int64_t *value_out);

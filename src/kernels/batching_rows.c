@@ -6,7 +6,8 @@
 #include "base/memory.h"
 #include "kernels/pieces_internal.h"
 
-int64_t dp_batch_padded_size(const dp_batch_options *options, int64_t rows) {
+/* The smallest allowed size that holds `rows`; `rows` when there is none. */
+static int64_t padded_size(const dp_batch_options *options, int64_t rows) {
   for (size_t i = 0; i < options->allowed.count; ++i)
     if (options->allowed.items[i] >= rows)
       return options->allowed.items[i];
@@ -70,7 +71,7 @@ dp_status *dp_batch_join_input(const dp_batch *batch, int32_t index, dp_tensor *
   const dp_tensor **pieces = DP_NEW_ARRAY(const dp_tensor *, (size_t)batch->slot_count);
   for (int64_t i = 0; i < batch->slot_count; ++i)
     pieces[i] = &batch->slots[i].inputs[index];
-  int64_t padding = dp_batch_padded_size(&batch->batcher->options, batch->rows) - batch->rows;
+  int64_t padding = padded_size(&batch->batcher->options, batch->rows) - batch->rows;
   dp_status *status = dp_rows_join(pieces, batch->slot_count, padding, joined_out);
   dp_free(pieces);
   return status;
@@ -85,7 +86,7 @@ dp_status *dp_rows_cut(const dp_tensor *tensor, int64_t begin, int64_t end, dp_t
 dp_status *dp_batch_cut_output(dp_batch *batch, int32_t index, const dp_tensor *result) {
   if (result->shape.rank == 0)
     return dp_status_create(DP_FAILED_PRECONDITION, "Batched output tensor has 0 dimensions");
-  int64_t padding = dp_batch_padded_size(&batch->batcher->options, batch->rows) - batch->rows;
+  int64_t padding = padded_size(&batch->batcher->options, batch->rows) - batch->rows;
   if (result->shape.dims[0] != batch->rows + padding)
     return dp_status_create(
         DP_FAILED_PRECONDITION,

@@ -111,14 +111,10 @@ static void end_visit(visit *ended) {
   dp_resource_release(place);
 }
 
-static dp_status *cancelled(void) {
-  return dp_status_create(DP_CANCELLED, "Batching operation was cancelled");
-}
-
 /* The scope of a waiting Unbatch is a child of its step's, with a deadline. */
 static dp_status *why_not(const visit *ended) {
   if (dp_cancel_is_triggered(ended->context->step->cancel))
-    return cancelled();
+    return dp_batch_cancelled();
   return dp_status_create(DP_DEADLINE_EXCEEDED,
                           "Batched data did not arrive within timeout window.");
 }
@@ -385,7 +381,7 @@ static bool meet_gradients(visit *made, dp_waiters *served) {
   }
   if (dp_waiters_join(&place->line, &made->waiter, made->context->step->cancel))
     return true;
-  made->status = cancelled();
+  made->status = dp_batch_cancelled();
   return false;
 }
 

@@ -22,6 +22,17 @@ dp_status *dp_captured_init(dp_captured *captured, dp_op_context *context, const
   return NULL;
 }
 
+void dp_captured_copy(const dp_captured *captured, dp_captured *copy_out) {
+  *copy_out = *captured;
+  if (!captured->functions)
+    return;
+  dp_function_runtime_retain(captured->functions);
+  dp_device_retain(captured->device);
+  copy_out->captures = dp_element_create(captured->capture_count);
+  for (int32_t i = 0; i < captured->capture_count; ++i)
+    copy_out->captures[i] = dp_tensor_copy(&captured->captures[i]);
+}
+
 void dp_captured_deinit(dp_captured *captured) {
   if (!captured->functions)
     return;

@@ -178,6 +178,8 @@ typedef struct dp_captured {
  * other arguments. */
 DP_MUST_USE dp_status *dp_captured_init(dp_captured *captured, dp_op_context *context,
                                         const char *attr, const char *arguments);
+/* `copy_out` holds what `captured` holds; both may be empty. */
+void dp_captured_copy(const dp_captured *captured, dp_captured *copy_out);
 void dp_captured_deinit(dp_captured *captured);
 /* Calls it with `element` (left to the caller) before the captured ones; `done` as for
  * dp_function_call. `cancel` may be NULL. */

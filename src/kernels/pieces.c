@@ -51,6 +51,14 @@ void dp_pieces_join(dp_op_context *context, const dp_tensor *pieces, int64_t cou
     dp_free(offsets);
 }
 
+dp_status *dp_pieces_output(dp_op_context *context, int32_t slot, const dp_shape *shape,
+                            const dp_tensor *pieces, int64_t count) {
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, slot, shape, &output));
+  dp_pieces_join(context, pieces, count, output);
+  return NULL;
+}
+
 /* ---- Cutting ---- */
 dp_status *dp_pieces_cut(const dp_tensor *tensor, int64_t begin, int64_t end, const dp_shape *shape,
                          dp_tensor *piece_out) {

@@ -12,6 +12,9 @@ void dp_pieces_destroy(dp_tensor *pieces, int64_t count);
 /* Copies the pieces one behind the other into `output`, which holds exactly them. */
 void dp_pieces_join(dp_op_context *context, const dp_tensor *pieces, int64_t count,
                     const dp_tensor *output);
+/* The same as an output of that shape. */
+DP_MUST_USE dp_status *dp_pieces_output(dp_op_context *context, int32_t slot, const dp_shape *shape,
+                                        const dp_tensor *pieces, int64_t count);
 /* Rows [begin, end) of dimension 0 under another shape: sharing the memory where that keeps it
  * aligned, else a copy. */
 DP_MUST_USE dp_status *dp_pieces_cut(const dp_tensor *tensor, int64_t begin, int64_t end,

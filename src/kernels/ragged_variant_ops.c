@@ -219,7 +219,7 @@ static dp_status *check_inner(const dp_shape *first, const dp_shape *other, int6
 /* Without any variant there is nothing that tells the values' inner shape. */
 static dp_status *stack_values(dp_op_context *context, const dp_tensor *encoded) {
   int64_t count = encoded->shape.elements, total = 0;
-  dp_tensor *pieces = dp_pieces_create(count), *output;
+  dp_tensor *pieces = dp_pieces_create(count);
   dp_shape shape = dp_shape_vector(0);
   dp_status *status = NULL;
   for (int64_t i = 0; i < count && !status; ++i) {
@@ -230,9 +230,7 @@ static dp_status *stack_values(dp_op_context *context, const dp_tensor *encoded)
   if (!status && count)
     shape = dp_shape_with(&pieces[0].shape, 0, total);
   if (!status)
-    status = dp_op_allocate(context, context->output_count - 1, &shape, &output);
-  if (!status)
-    dp_pieces_join(context, pieces, count, output);
+    status = dp_pieces_output(context, context->output_count - 1, &shape, pieces, count);
   dp_pieces_destroy(pieces, count);
   return status;
 }
@@ -240,7 +238,7 @@ static dp_status *stack_values(dp_op_context *context, const dp_tensor *encoded)
 /* Values without any splits, one behind the other: their number becomes a dimension in front. */
 static dp_status *stack_dense(dp_op_context *context, const dp_tensor *encoded) {
   int64_t count = encoded->shape.elements;
-  dp_tensor *pieces = dp_pieces_create(count), *output;
+  dp_tensor *pieces = dp_pieces_create(count);
   dp_shape shape = dp_shape_vector(0);
   dp_status *status = NULL;
   for (int64_t i = 0; i < count && !status; ++i) {
@@ -254,9 +252,7 @@ static dp_status *stack_dense(dp_op_context *context, const dp_tensor *encoded) 
   if (!status && count)
     status = dp_pieces_shape(count, &pieces[0].shape, &shape);
   if (!status)
-    status = dp_op_allocate(context, 0, &shape, &output);
-  if (!status)
-    dp_pieces_join(context, pieces, count, output);
+    status = dp_pieces_output(context, 0, &shape, pieces, count);
   dp_pieces_destroy(pieces, count);
   return status;
 }

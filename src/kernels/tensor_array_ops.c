@@ -258,10 +258,7 @@ static dp_status *stack_values(dp_op_context *context, const dp_tensor *values, 
   DP_RETURN_IF_ERROR(check_same_shapes(values, count, wanted));
   dp_shape shape;
   DP_RETURN_IF_ERROR(dp_pieces_shape(count, &values[0].shape, &shape));
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  dp_pieces_join(context, values, count, output);
-  return NULL;
+  return dp_pieces_output(context, 0, &shape, values, count);
 }
 
 static dp_status *gather_from(dp_op_context *context, dp_tensor_array_object *array,
@@ -329,12 +326,10 @@ static dp_status *measure_concat(const dp_tensor *values, int64_t count,
 static dp_status *concat_values(dp_op_context *context, const dp_tensor *values, int64_t count,
                                 const dp_partial_shape *wanted) {
   dp_shape shape = dp_shape_vector(count);
-  dp_tensor *lengths, *output;
+  dp_tensor *lengths;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &lengths));
   DP_RETURN_IF_ERROR(measure_concat(values, count, wanted, lengths->data, &shape));
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  dp_pieces_join(context, values, count, output);
-  return NULL;
+  return dp_pieces_output(context, 0, &shape, values, count);
 }
 
 static dp_status *concat_from(dp_op_context *context, dp_tensor_array_object *array,

@@ -262,16 +262,14 @@ static dp_status *concat_compute(dp_op_context *context, void *memory) {
   int64_t count = dp_list_size(list), total = 0;
   dp_shape rest, shape = dp_shape_vector(count);
   DP_RETURN_IF_ERROR(dp_shape_make(plan.rest.rank, plan.rest.dims, &rest));
-  dp_tensor *lengths, *output;
+  dp_tensor *lengths;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &lengths));
   dp_tensor *pieces = dp_pieces_create(count);
   dp_status *status = collect_concat(context, list, &plan, &rest, lengths->data, pieces, &total);
   if (!status)
     status = dp_pieces_shape(total, &rest, &shape);
   if (!status)
-    status = dp_op_allocate(context, 0, &shape, &output);
-  if (!status)
-    dp_pieces_join(context, pieces, count, output);
+    status = dp_pieces_output(context, 0, &shape, pieces, count);
   dp_pieces_destroy(pieces, count);
   return status;
 }

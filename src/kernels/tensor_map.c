@@ -314,11 +314,8 @@ static dp_status *collect_keys(dp_op_context *context, const tensor_map *map, dp
     pieces[count] = dp_tensor_copy(&entry->key);
   }
   dp_shape shape;
-  dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_pieces_shape((int64_t)count, &pieces[0].shape, &shape));
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  dp_pieces_join(context, pieces, (int64_t)count, output);
-  return NULL;
+  return dp_pieces_output(context, 0, &shape, pieces, (int64_t)count);
 }
 
 static dp_status *stack_keys_compute(dp_op_context *context, void *memory) {

@@ -1,17 +1,12 @@
 """Conditional accumulators, dense and sparse: sums, means, stale gradients, and what they refuse."""
 import numpy as np
 import tensorflow as tf
-from runner import Case
+from runner import Case, feed
 
 R = tf.raw_ops
-tf1 = tf.compat.v1
 CASES = []
 COUNT = [0]
 rng = np.random.RandomState(9)
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def name():

@@ -8,17 +8,13 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
-from runner import Case, make_op
+from runner import Case, feed, make_op
 
 tf1 = tf.compat.v1
 FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-csv-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 CASES = []
 COUNT = [0]
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def write(content, pack=None):

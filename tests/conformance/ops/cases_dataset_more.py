@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
-from runner import Case, make_op
+from runner import Case, feed, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
@@ -16,10 +16,6 @@ FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-more-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 CASES = []
 COUNT = [0]
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def number(value):

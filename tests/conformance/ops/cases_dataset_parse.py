@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
-from runner import Case, make_op
+from runner import Case, feed, make_op
 
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
@@ -42,10 +42,6 @@ EXAMPLES = [
 ]
 MANY = [example(id=list(range(i % 7)), name=[b"n%d" % i] * (i % 3), weight=[float(i), i / 3],
                 label=[float(i % 2)]) for i in range(301)]
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def quiet():

@@ -2,17 +2,13 @@
 thread pools."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, make_op
+from runner import Case, feed, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
 CASES = []
 COUNT = [0]
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def case(op, build, text, **more):

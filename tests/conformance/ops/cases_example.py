@@ -1,7 +1,7 @@
 """Examples: sparse, dense and ragged features of batches and of one, defaults, and damaged messages."""
 import numpy as np
 import tensorflow as tf
-from runner import Case
+from runner import Case, feed
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
@@ -31,10 +31,6 @@ def in_order(*features):
                        for key, values in features)
     assert len(entries) < 128
     return b"\x0a" + bytes([len(entries)]) + entries
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def strings(*items):

@@ -2,17 +2,12 @@
 tested through sessions."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, bfloat16
+from runner import Case, bfloat16, feed
 
 R = tf.raw_ops
-tf1 = tf.compat.v1
 CASES = []
 COUNT = [0]
 rng = np.random.RandomState(5)
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def name():

@@ -2,7 +2,7 @@
 import numpy as np
 import tensorflow as tf
 from cases_example import feature
-from runner import Case
+from runner import Case, feed
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
@@ -15,10 +15,6 @@ def sequence(context=None, **lists):
         feature_lists=tf.train.FeatureLists(feature_list={
             key: tf.train.FeatureList(feature=[feature(value) for value in values]) for key, values in lists.items()}),
     ).SerializeToString()
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def strings(items):

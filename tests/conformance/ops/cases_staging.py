@@ -2,16 +2,11 @@
 What waits is tested through sessions (training/test_pipelines.py)."""
 import numpy as np
 import tensorflow as tf
-from runner import Case
+from runner import Case, feed
 
 R = tf.raw_ops
-tf1 = tf.compat.v1
 CASES = []
 COUNT = [0]
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def name():

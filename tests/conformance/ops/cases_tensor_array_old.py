@@ -2,19 +2,14 @@
 first, as values in the second. Graphs of newer versions have the third (cases_flow.py)."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, bfloat16, make_op
+from runner import Case, bfloat16, feed, make_op
 
-tf1 = tf.compat.v1
 CASES = []
 COUNT = [0]
 # The last versions of graphs that may hold them.
 LAST_VERSION = {"": 15, "V2": 25}
 NUMBERS = [np.float32, np.float64, np.float16, bfloat16, np.int8, np.int16, np.int32, np.int64,
            np.uint8, np.uint16, np.complex64, np.complex128]
-
-
-def feed(value, dtype=None):
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def rows(dtype, *shape):

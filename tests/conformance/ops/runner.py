@@ -100,6 +100,11 @@ class Built:
         self.runs = runs
 
 
+def feed(value, dtype=None):
+    """An input that is known neither in value nor in shape before the step."""
+    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
+
+
 def dtype_of(value):
     return tf.as_dtype(np.asarray(value).dtype) if np.asarray(value).dtype.kind not in "SUO" \
         else tf.string
