@@ -1,7 +1,7 @@
 """Functions, tensor arrays, stacks and tensor lists: values, gradients, and what they refuse."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, bfloat16
+from runner import Case, bfloat16, feed
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
@@ -17,11 +17,6 @@ def case(op, name=""):
         CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {name or build.__name__}"))
         return build
     return wrap
-
-
-def feed(value, dtype=None):
-    """A value that no shape inference or folding sees."""
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def sample(shape, dtype=np.float32):

@@ -5,7 +5,7 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
-from runner import Case, bfloat16, make_op
+from runner import Case, bfloat16, feed, make_op
 from tensorflow.python.framework import function
 
 R = tf.raw_ops
@@ -24,11 +24,6 @@ def case(op, name="", producer=None):
                           name=f"{op} {name or build.__name__}"))
         return build
     return wrap
-
-
-def feed(value, dtype=None):
-    """A value that no shape inference or folding sees."""
-    return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
 def fresh(kind):

@@ -101,7 +101,7 @@ class Built:
 
 
 def feed(value, dtype=None):
-    """An input that is known neither in value nor in shape before the step."""
+    """A value that no shape inference or folding sees."""
     return tf1.placeholder_with_default(tf.constant(value, dtype), shape=None)
 
 
