@@ -18,7 +18,6 @@ typedef struct option_value {
   bool set;
   bool flag;
   int64_t number;
-  double real;
   const char *text;
 } option_value;
 
@@ -38,42 +37,31 @@ static int find_option(const dp_option *table, dp_view name) {
 
 /* ---- values ---- */
 
-typedef struct unit {
+static const struct {
   const char *name;
-  int64_t factor;
-} unit;
-
-static const unit duration_units[] = {
+  int64_t nanos;
+} duration_units[] = {
     {"ns", 1},
     {"us", 1000},
     {"ms", 1000000},
     {"s", 1000000000},
     {"m", INT64_C(60) * 1000000000},
     {"h", INT64_C(3600) * 1000000000},
-    {NULL, 0},
-};
-static const unit byte_units[] = {
-    {"", 1},
-    {"K", INT64_C(1) << 10},
-    {"M", INT64_C(1) << 20},
-    {"G", INT64_C(1) << 30},
-    {"T", INT64_C(1) << 40},
-    {NULL, 0},
 };
 
 /* "<digits><unit>" as a whole. A bare 0 needs no unit. */
-static bool parse_with_unit(const char *text, const unit *units, int64_t *value_out) {
+static bool parse_duration(const char *text, int64_t *nanos_out) {
   dp_view rest = dp_view_of(text);
   uint64_t count;
   if (!dp_view_consume_uint64(&rest, &count) || count > INT64_MAX)
     return false;
   if (count == 0 && rest.length == 0) {
-    *value_out = 0;
+    *nanos_out = 0;
     return true;
   }
-  for (; units->name != NULL; units++)
-    if (dp_view_equals(rest, units->name))
-      return !__builtin_mul_overflow((int64_t)count, units->factor, value_out);
+  for (size_t i = 0; i < sizeof duration_units / sizeof *duration_units; i++)
+    if (dp_view_equals(rest, duration_units[i].name))
+      return !__builtin_mul_overflow((int64_t)count, duration_units[i].nanos, nanos_out);
   return false;
 }
 
@@ -81,9 +69,7 @@ static dp_status *check_range(const dp_option *option, const char *text, int64_t
   if ((option->minimum == 0 && option->maximum == 0) ||
       (value >= option->minimum && value <= option->maximum))
     return NULL;
-  const char *measure = option->kind == DP_OPTION_DURATION ? " nanoseconds"
-                        : option->kind == DP_OPTION_BYTES  ? " bytes"
-                                                           : "";
+  const char *measure = option->kind == DP_OPTION_DURATION ? " nanoseconds" : "";
   return DP_INVALID("--%s %s is out of range: from %" PRId64 " to %" PRId64 "%s", option->name,
                     text, option->minimum, option->maximum, measure);
 }
@@ -96,23 +82,14 @@ static dp_status *parse_value(const dp_option *option, const char *text, option_
     return NULL;
   case DP_OPTION_STRING:
     return NULL;
-  case DP_OPTION_DOUBLE:
-    if (!dp_parse_double(dp_view_of(text), &value->real))
-      return DP_INVALID("--%s wants a number, not '%s'", option->name, text);
-    return NULL;
   case DP_OPTION_INT:
     if (!dp_parse_int64(dp_view_of(text), &value->number))
       return DP_INVALID("--%s wants a whole number, not '%s'", option->name, text);
     break;
   case DP_OPTION_DURATION:
-    if (!parse_with_unit(text, duration_units, &value->number))
+    if (!parse_duration(text, &value->number))
       return DP_INVALID("--%s wants a duration such as 200ms, 10s, 5m or 1h, not '%s'",
                         option->name, text);
-    break;
-  case DP_OPTION_BYTES:
-    if (!parse_with_unit(text, byte_units, &value->number))
-      return DP_INVALID("--%s wants a size such as 512, 64K, 20M or 2G, not '%s'", option->name,
-                        text);
     break;
   }
   return check_range(option, text, value->number);
@@ -288,12 +265,7 @@ bool dp_options_flag(const dp_options *options, const char *name) {
 }
 
 int64_t dp_options_int(const dp_options *options, const char *name) {
-  unsigned kinds = 1u << DP_OPTION_INT | 1u << DP_OPTION_DURATION | 1u << DP_OPTION_BYTES;
-  return value_of(options, name, kinds)->number;
-}
-
-double dp_options_double(const dp_options *options, const char *name) {
-  return value_of(options, name, 1u << DP_OPTION_DOUBLE)->real;
+  return value_of(options, name, 1u << DP_OPTION_INT | 1u << DP_OPTION_DURATION)->number;
 }
 
 const char *dp_options_string(const dp_options *options, const char *name) {

@@ -13,10 +13,8 @@
 typedef enum dp_option_kind {
   DP_OPTION_FLAG,
   DP_OPTION_INT,
-  DP_OPTION_DOUBLE,
   DP_OPTION_STRING,
   DP_OPTION_DURATION, /* 200ms, 10s, 5m, 1h; stored as nanoseconds */
-  DP_OPTION_BYTES,    /* 512, 64K, 20M, 2G; stored as bytes */
 } dp_option_kind;
 
 typedef struct dp_option {
@@ -25,7 +23,7 @@ typedef struct dp_option {
   const char *default_value; /* as it would be typed; NULL: unset (0, NULL, false) */
   const char *placeholder;   /* "PORT" in help; NULL for flags */
   const char *help;          /* one or two sentences */
-  int64_t minimum, maximum;  /* INT, DURATION, BYTES: checked unless both are 0 */
+  int64_t minimum, maximum;  /* INT, DURATION: checked unless both are 0 */
 } dp_option;
 
 typedef struct dp_options dp_options;
@@ -40,7 +38,6 @@ void dp_options_destroy(dp_options *options);
 bool dp_options_is_set(const dp_options *options, const char *name); /* typed by the user */
 bool dp_options_flag(const dp_options *options, const char *name);
 int64_t dp_options_int(const dp_options *options, const char *name);
-double dp_options_double(const dp_options *options, const char *name);
 const char *dp_options_string(const dp_options *options, const char *name); /* or NULL */
 bool dp_options_help_wanted(const dp_options *options);
 char **dp_options_rest(const dp_options *options, int *count_out); /* borrowed */

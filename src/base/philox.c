@@ -174,21 +174,14 @@ double dp_philox_double(uint32_t word0, uint32_t word1) {
   return value - 1.0;
 }
 
-/* The bits of fraction / 2^width in a format with `width` bits of mantissa and the given bias. */
-static uint16_t fraction_bits(unsigned fraction, unsigned width, unsigned bias) {
+/* The lowest 10 bits as a fraction of 1024. */
+uint16_t dp_philox_half_bits(uint16_t word) {
+  unsigned fraction = word & 0x3ff;
   if (fraction == 0)
     return 0;
   unsigned top = 31 - (unsigned)__builtin_clz(fraction);
-  unsigned mantissa = fraction << (width - top) & ((1u << width) - 1);
-  return (uint16_t)((bias + top - width) << width | mantissa);
-}
-
-uint16_t dp_philox_half_bits(uint16_t word) {
-  return fraction_bits(word & 0x3ff, 10, 15);
-}
-
-uint16_t dp_philox_bfloat16_bits(uint16_t word) {
-  return fraction_bits(word & 0x7f, 7, 127);
+  unsigned mantissa = fraction << (10 - top) & 0x3ff;
+  return (uint16_t)((top + 5) << 10 | mantissa);
 }
 
 void dp_philox_box_muller_float(uint32_t word0, uint32_t word1, float *a_out, float *b_out) {

@@ -326,18 +326,3 @@ void dp_text_add_double(dp_text *text, double value) {
   uselocale(before);
   dp_text_add(text, digits);
 }
-
-void dp_text_add_float(dp_text *text, float value) {
-  if (add_special(text, (double)value))
-    return;
-  char digits[40];
-  locale_t before = uselocale(get_locale());
-  bool tiny = value != 0 && fabsf(value) < FLT_MIN;
-  for (int precision = tiny ? 1 : FLT_DIG; precision <= 9; precision++) {
-    snprintf(digits, sizeof(digits), "%.*g", precision, (double)value);
-    if (precision == 9 || strtof(digits, NULL) == value)
-      break;
-  }
-  uselocale(before);
-  dp_text_add(text, digits);
-}

@@ -53,8 +53,7 @@ void dp_text_clear(dp_text *text);
 void dp_text_deinit(dp_text *text);
 /* Adds bytes in C escapes: printable ASCII as it is, \n \r \t \" \' \\, else \ooo. */
 void dp_text_add_escaped(dp_text *text, const void *data, size_t length);
-/* The shortest decimal that reads back as the same float or double ("0.1", "1e+20", "inf"). */
+/* The shortest decimal that reads back as the same double ("0.1", "1e+20", "inf"). */
 void dp_text_add_double(dp_text *text, double value);
-void dp_text_add_float(dp_text *text, float value);
 
 #endif

@@ -11,7 +11,8 @@
 
 /* ---- Tables ---- */
 
-const gradient_row *dp_gradient_find(const char *op) {
+/* NULL when the op is in no table. */
+static const gradient_row *find_row(const char *op) {
   static const gradient_row *const tables[] = {
       dp_gradient_math,        dp_gradient_array,  dp_gradient_nn,           dp_gradient_reduce,
       dp_gradient_flow,        dp_gradient_matrix, dp_gradient_none,         dp_gradient_function,
@@ -26,7 +27,7 @@ const gradient_row *dp_gradient_find(const char *op) {
 }
 
 dp_gradient_kind dp_gradient_kind_of(const char *op) {
-  const gradient_row *row = dp_gradient_find(op);
+  const gradient_row *row = find_row(op);
   return !row ? DP_GRADIENT_MISSING : row->compute ? DP_GRADIENT_YES : DP_GRADIENT_NONE;
 }
 
@@ -253,7 +254,7 @@ static void differentiate(gradient_engine *engine, TF_Operation *operation,
     is_any |= wanted[i] = dp_gradient_is_wanted(engine, input_of(operation, i));
   const gradient_row *row = NULL;
   if (is_any)
-    row = node->op->is_function ? &dp_gradient_direct_call : dp_gradient_find(node->op->name);
+    row = node->op->is_function ? &dp_gradient_direct_call : find_row(node->op->name);
   if (is_any && !row)
     dp_scope_fail(engine->scope, TF_NOT_FOUND,
                   "No gradient defined for op: %s (of the operation '%s')", node->op->name,

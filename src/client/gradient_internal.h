@@ -38,8 +38,6 @@ extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_f
     dp_gradient_decompose[], dp_gradient_banded[];
 /* Of nodes whose op is a function of the graph's library. */
 extern const gradient_row dp_gradient_direct_call;
-/* NULL when the op is in no table. */
-const gradient_row *dp_gradient_find(const char *op);
 
 /* The forward value, as it can be read where the gradient is computed. */
 TF_Output dp_gradient_forward(gradient_engine *engine, TF_Output value);

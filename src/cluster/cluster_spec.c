@@ -171,30 +171,6 @@ dp_status *dp_cluster_spec_from_message(const Tensorflow__ClusterDef *message,
   return dp_cluster_builder_finish(spec, status, spec_out);
 }
 
-static Tensorflow__JobDef *job_to_message(const dp_cluster_job *job, dp_arena *arena) {
-  Tensorflow__JobDef *message = dp_wire_new(arena, &tensorflow__job_def__descriptor);
-  message->name = dp_arena_strdup(arena, job->name);
-  message->n_tasks = job->task_count;
-  message->tasks = DP_ARENA_ARRAY(arena, Tensorflow__JobDef__TasksEntry *, job->task_count);
-  for (size_t i = 0; i < job->task_count; i++) {
-    Tensorflow__JobDef__TasksEntry *entry =
-        dp_wire_new(arena, &tensorflow__job_def__tasks_entry__descriptor);
-    entry->key = job->tasks[i].index;
-    entry->value = dp_arena_strdup(arena, job->tasks[i].address);
-    message->tasks[i] = entry;
-  }
-  return message;
-}
-
-Tensorflow__ClusterDef *dp_cluster_spec_to_message(const dp_cluster_spec *spec, dp_arena *arena) {
-  Tensorflow__ClusterDef *message = dp_wire_new(arena, &tensorflow__cluster_def__descriptor);
-  message->n_job = spec->job_count;
-  message->job = DP_ARENA_ARRAY(arena, Tensorflow__JobDef *, spec->job_count);
-  for (size_t i = 0; i < spec->job_count; i++)
-    message->job[i] = job_to_message(&spec->jobs[i], arena);
-  return message;
-}
-
 /* ---- Asking -----------------------------------------------------------------------------------*/
 
 const char *dp_cluster_spec_find(const dp_cluster_spec *spec, const char *job, int32_t index) {
@@ -238,31 +214,4 @@ size_t dp_cluster_spec_task_count(const dp_cluster_spec *spec) {
   for (size_t i = 0; i < spec->job_count; i++)
     count += spec->jobs[i].task_count;
   return count;
-}
-
-bool dp_cluster_spec_equal(const dp_cluster_spec *a, const dp_cluster_spec *b) {
-  if (a->job_count != b->job_count)
-    return false;
-  for (size_t i = 0; i < a->job_count; i++) {
-    const dp_cluster_job *left = &a->jobs[i], *right = &b->jobs[i];
-    if (strcmp(left->name, right->name) != 0 || left->task_count != right->task_count)
-      return false;
-    for (size_t j = 0; j < left->task_count; j++)
-      if (left->tasks[j].index != right->tasks[j].index ||
-          strcmp(left->tasks[j].address, right->tasks[j].address) != 0)
-        return false;
-  }
-  return true;
-}
-
-void dp_cluster_spec_print(const dp_cluster_spec *spec, dp_text *text) {
-  dp_text_add(text, "{");
-  for (size_t i = 0; i < spec->job_count; i++) {
-    dp_text_printf(text, "%s\"%s\": {", i > 0 ? ", " : "", spec->jobs[i].name);
-    for (size_t j = 0; j < spec->jobs[i].task_count; j++)
-      dp_text_printf(text, "%s\"%d\": \"%s\"", j > 0 ? ", " : "", spec->jobs[i].tasks[j].index,
-                     spec->jobs[i].tasks[j].address);
-    dp_text_add(text, "}");
-  }
-  dp_text_add(text, "}");
 }

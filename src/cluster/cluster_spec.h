@@ -42,7 +42,6 @@ DP_MUST_USE dp_status *dp_cluster_spec_single(const char *job, const char *addre
                                               dp_cluster_spec **spec_out);
 DP_MUST_USE dp_status *dp_cluster_spec_from_message(const Tensorflow__ClusterDef *message,
                                                     dp_cluster_spec **spec_out);
-Tensorflow__ClusterDef *dp_cluster_spec_to_message(const dp_cluster_spec *spec, dp_arena *arena);
 
 /* What TF_CONFIG says: {"cluster": {...}, "task": {"type": "worker", "index": 0}}. The job is the
  * caller's to free. Without a "cluster" it is an error: then there is nothing to serve. */
@@ -58,9 +57,6 @@ const char *dp_cluster_spec_find(const dp_cluster_spec *spec, const char *job, i
 DP_MUST_USE dp_status *dp_cluster_spec_lookup(const dp_cluster_spec *spec, const char *job,
                                               int32_t index, const char **address_out);
 size_t dp_cluster_spec_task_count(const dp_cluster_spec *spec);
-bool dp_cluster_spec_equal(const dp_cluster_spec *a, const dp_cluster_spec *b);
-/* {"ps": {"0": "h1:2222"}, ...}: parses back to the same. */
-void dp_cluster_spec_print(const dp_cluster_spec *spec, dp_text *text);
 
 /* Parts of "host:port" and "[::1]:port"; the host is without its brackets. False when it is
  * neither, when the host is empty or the port is no number from 0 to 65535. */

@@ -72,8 +72,6 @@ int dp_launch_hold_port(int *port_out);
 /* ---- launch_task.c ---- */
 /* A port for each task, its own until the launcher ends. */
 DP_MUST_USE dp_status *dp_launch_choose_addresses(launch *self);
-/* {"cluster": {...}, "task": {"type": "worker", "index": 0}}; malloc'd. */
-char *dp_launch_config(const launch *self, const launch_task *task);
 /* Starts the process and opens its streams. An error when the program cannot be run at all. */
 DP_MUST_USE dp_status *dp_launch_start(launch *self, launch_task *task);
 /* To the task's whole process group. */

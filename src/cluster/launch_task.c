@@ -41,7 +41,8 @@ static void add_job(const launch *self, const char *job, dp_text *text) {
   dp_text_add(text, "]");
 }
 
-char *dp_launch_config(const launch *self, const launch_task *task) {
+/* {"cluster": {...}, "task": {"type": "worker", "index": 0}}; malloc'd. */
+static char *task_config(const launch *self, const launch_task *task) {
   dp_text text = {0};
   dp_text_add(&text, "{\"cluster\": {");
   if (self->options->ps > 0) {
@@ -111,7 +112,7 @@ static dp_status *confirm(const launch *self, int trouble) {
 dp_status *dp_launch_start(launch *self, launch_task *task) {
   int pipes[STREAM_COUNT + 1][2]; /* the last says whether the program could be run */
   DP_RETURN_IF_ERROR(open_pipes(pipes));
-  char *config = dp_launch_config(self, task);
+  char *config = task_config(self, task);
   pid_t pid = fork();
   if (pid == 0)
     become(self, config, (int[]){pipes[0][1], pipes[1][1], pipes[2][1]}, pipes[STREAM_COUNT][1]);

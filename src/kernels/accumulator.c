@@ -76,7 +76,8 @@ static void divide_short(dp_dtype dtype, uint16_t *value, int64_t count, float d
   }
 }
 
-void dp_accumulator_divide(dp_dtype dtype, void *value, int64_t count, int64_t divisor) {
+/* value[i] /= divisor for `count` elements. */
+static void divide(dp_dtype dtype, void *value, int64_t count, int64_t divisor) {
   float single = (float)divisor;
   double wide = (double)divisor;
   dp_binary_span span = {.inner = count, .outer = 1, .a_inner = 1, .b_inner = 0};
@@ -91,14 +92,13 @@ void dp_accumulator_divide(dp_dtype dtype, void *value, int64_t count, int64_t d
 static void take_mean(taker *taken) {
   dp_tensor *value = &taken->value;
   if (!taken->accumulator->is_sparse) {
-    dp_accumulator_divide(value->dtype, value->data, value->shape.elements, taken->count);
+    divide(value->dtype, value->data, value->shape.elements, taken->count);
     return;
   }
   int64_t elements = dp_shape_product(&value->shape, 1, value->shape.rank);
   size_t bytes = (size_t)elements * dp_dtype_size(value->dtype);
   for (int64_t i = 0; i < taken->rows.count; ++i)
-    dp_accumulator_divide(value->dtype, (char *)value->data + (size_t)i * bytes, elements,
-                          taken->rows.counts[i]);
+    divide(value->dtype, (char *)value->data + (size_t)i * bytes, elements, taken->rows.counts[i]);
 }
 
 static void end(taker *taken) {

@@ -68,7 +68,5 @@ void dp_sparse_sum_deinit(dp_sparse_sum *sum);
 DP_MUST_USE dp_status *dp_sparse_sum_tensors(const dp_sparse_sum *sum, const dp_tensor *value,
                                              const dp_partial_shape *declared,
                                              dp_tensor *indices_out, dp_tensor *shape_out);
-/* value[i] /= divisor for `count` elements. */
-void dp_accumulator_divide(dp_dtype dtype, void *value, int64_t count, int64_t divisor);
 
 #endif

@@ -15,9 +15,6 @@ DP_MUST_USE dp_status *dp_handle_output(dp_op_context *context, int32_t output,
 /* The object behind input `slot`, retained. A handle in strings names container and object. */
 DP_MUST_USE dp_status *dp_handle_input(dp_op_context *context, int32_t slot,
                                        const dp_resource_ops *type, dp_resource **resource_out);
-/* The two strings of a handle that is not a resource handle; they are malloc'd. */
-DP_MUST_USE dp_status *dp_handle_strings(dp_op_context *context, int32_t slot, char **first_out,
-                                         char **second_out);
 /* As dp_handle_input for what lives in the step's container under both strings joined. */
 DP_MUST_USE dp_status *dp_handle_step_input(dp_op_context *context, int32_t slot,
                                             const dp_resource_ops *type,

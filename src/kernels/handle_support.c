@@ -58,8 +58,9 @@ static char *copy_string(const dp_tstring *string) {
   return dp_strndup(view.data, view.length);
 }
 
-dp_status *dp_handle_strings(dp_op_context *context, int32_t slot, char **first_out,
-                             char **second_out) {
+/* The two strings of a handle that is not a resource handle; they are malloc'd. */
+static dp_status *handle_strings(dp_op_context *context, int32_t slot, char **first_out,
+                                 char **second_out) {
   dp_variable *reference = dp_op_reference(context, slot);
   dp_tensor strings;
   if (reference)
@@ -87,7 +88,7 @@ dp_status *dp_handle_input(dp_op_context *context, int32_t slot, const dp_resour
   if (is_resource(context, slot))
     return dp_op_resource(context, slot, type, resource_out);
   char *container, *name;
-  DP_RETURN_IF_ERROR(dp_handle_strings(context, slot, &container, &name));
+  DP_RETURN_IF_ERROR(handle_strings(context, slot, &container, &name));
   dp_status *status =
       dp_resources_find(context->device->resources, container, name, type, resource_out);
   dp_free(container);
@@ -100,7 +101,7 @@ dp_status *dp_handle_step_input(dp_op_context *context, int32_t slot, const dp_r
   if (is_resource(context, slot))
     return dp_op_resource(context, slot, type, resource_out);
   char *first, *second;
-  DP_RETURN_IF_ERROR(dp_handle_strings(context, slot, &first, &second));
+  DP_RETURN_IF_ERROR(handle_strings(context, slot, &first, &second));
   dp_text key = {0};
   dp_text_printf(&key, "%s%s", first, second);
   dp_status *status = dp_resources_find(context->device->resources, context->step->container,

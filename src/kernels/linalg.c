@@ -138,15 +138,6 @@ void dp_linalg_transpose(dp_dtype dtype, const void *from, int64_t rows, int64_t
   }
 }
 
-void dp_linalg_conjugate(dp_dtype dtype, void *values, int64_t count) {
-  if (dtype == DP_COMPLEX64)
-    for (int64_t i = 0; i < count; ++i)
-      ((float *)values)[2 * i + 1] *= -1;
-  if (dtype == DP_COMPLEX128)
-    for (int64_t i = 0; i < count; ++i)
-      ((double *)values)[2 * i + 1] *= -1;
-}
-
 void dp_linalg_set(dp_dtype dtype, void *values, int64_t index, double value) {
   switch (dtype) {
   case DP_FLOAT:

@@ -66,8 +66,6 @@ int64_t dp_linalg_batches(const dp_shape *shape);
 /* to[columns, rows] = transposed from[rows, columns], conjugated when told. */
 void dp_linalg_transpose(dp_dtype dtype, const void *from, int64_t rows, int64_t columns,
                          bool conjugates, void *to);
-/* Conjugates in place; nothing for real types. */
-void dp_linalg_conjugate(dp_dtype dtype, void *values, int64_t count);
 void dp_linalg_set_identity(dp_dtype dtype, void *matrix, int64_t n);
 /* Element `index` becomes a real value; and the real part of one. */
 void dp_linalg_set(dp_dtype dtype, void *values, int64_t index, double value);

@@ -48,9 +48,7 @@ DP_MUST_USE dp_status *dp_random_source_take(dp_op_context *context, dp_random_s
 dp_philox dp_random_from_seeds(uint64_t seed0, uint64_t seed1);
 /* Checks for shape [2], then scrambles. */
 DP_MUST_USE dp_status *dp_random_from_seed_tensor(const dp_tensor *seed, dp_philox *generator_out);
-DP_MUST_USE dp_status *dp_random_check_algorithm(int64_t algorithm);
 /* Counter and key as three int64 in a state variable. */
-dp_philox dp_random_load_state(const int64_t *state);
 void dp_random_store_counter(const dp_philox *generator, int64_t *state);
 
 /* ---- Single words and numbers ---- */

@@ -73,7 +73,7 @@ dp_status *dp_random_from_seed_tensor(const dp_tensor *seed, dp_philox *generato
   return NULL;
 }
 
-dp_status *dp_random_check_algorithm(int64_t algorithm) {
+static dp_status *check_algorithm(int64_t algorithm) {
   if (algorithm != PHILOX && algorithm != AUTO_SELECT)
     return DP_INVALID("Unsupported algorithm id: %lld", (long long)algorithm);
   return NULL;
@@ -85,7 +85,7 @@ static dp_philox make_philox(uint64_t low, uint64_t high, uint64_t key) {
       .key = {(uint32_t)key, (uint32_t)(key >> 32)}};
 }
 
-dp_philox dp_random_load_state(const int64_t *state) {
+static dp_philox load_state(const int64_t *state) {
   return make_philox((uint64_t)state[0], (uint64_t)state[1], (uint64_t)state[2]);
 }
 
@@ -112,7 +112,7 @@ static dp_status *check_key_counter(dp_op_context *context, const dp_random_sour
     return DP_INVALID("counter must be a vector with length at least %lld; got shape: %s. (Note "
                       "that batched counters are not supported yet.)",
                       (long long)least, dp_shape_text(&counter->shape));
-  DP_RETURN_IF_ERROR(dp_random_check_algorithm(number));
+  DP_RETURN_IF_ERROR(check_algorithm(number));
   if (counter->shape.dims[0] < 2)
     return DP_INVALID("counter must be a vector with length at least 2 for the Philox algorithm; "
                       "got shape: %s",
@@ -153,11 +153,11 @@ static dp_status *advance(dp_op_context *context, const dp_random_source *source
   if (algorithm == THREEFRY)
     return dp_status_create(DP_UNIMPLEMENTED,
                             "Non-XLA devices don't support the ThreeFry algorithm.");
-  DP_RETURN_IF_ERROR(dp_random_check_algorithm(algorithm));
+  DP_RETURN_IF_ERROR(check_algorithm(algorithm));
   if (state->shape.dims[0] < tag + STATE_SIZE)
     return DP_INVALID("For the Philox algorithm, the size of state must be at least %lld; got %lld",
                       (long long)tag + STATE_SIZE, (long long)state->shape.dims[0]);
-  *generator_out = dp_random_load_state(old + tag);
+  *generator_out = load_state(old + tag);
   dp_philox next = *generator_out;
   dp_philox_skip(&next, groups);
   if (!update->in_place)

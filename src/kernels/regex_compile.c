@@ -107,10 +107,6 @@ void dp_regex_destroy(dp_regex *regex) {
   dp_free(regex);
 }
 
-int dp_regex_groups(const dp_regex *regex) {
-  return regex->groups;
-}
-
 dp_status *dp_regex_compile(dp_view pattern, dp_regex **regex_out) {
   dp_regex *regex = DP_NEW(dp_regex);
   dp_arena *arena = dp_arena_create();

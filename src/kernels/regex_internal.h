@@ -16,8 +16,6 @@ typedef struct dp_regex dp_regex;
 /* INVALID_ARGUMENT says what is wrong with the pattern, in RE2's words. */
 DP_MUST_USE dp_status *dp_regex_compile(dp_view pattern, dp_regex **regex_out);
 void dp_regex_destroy(dp_regex *regex);
-/* Groups of the pattern, the whole not counted. */
-int dp_regex_groups(const dp_regex *regex);
 
 /* Begin and end of a group in the text; NULL data for one that took no part. */
 typedef struct dp_regex_match {

@@ -17,8 +17,20 @@ dp_status *dp_kernel_read_ints(const dp_tensor *tensor, const char *name, int64_
   return NULL;
 }
 
+static dp_status *expect_scalar(const dp_tensor *tensor, const char *name) {
+  if (tensor->shape.rank != 0)
+    return DP_INVALID("%s must be a scalar, got shape %s", name, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
+static dp_status *expect_vector(const dp_tensor *tensor, const char *name) {
+  if (tensor->shape.rank != 1)
+    return DP_INVALID("%s must be a vector, got shape %s", name, dp_shape_text(&tensor->shape));
+  return NULL;
+}
+
 dp_status *dp_kernel_read_int(const dp_tensor *tensor, const char *name, int64_t *value_out) {
-  DP_RETURN_IF_ERROR(dp_kernel_expect_scalar(tensor, name));
+  DP_RETURN_IF_ERROR(expect_scalar(tensor, name));
   if (!dp_dtype_is_integer(tensor->dtype))
     return DP_INVALID("%s must be an integer tensor, got %s", name, dp_dtype_name(tensor->dtype));
   *value_out = dp_tensor_int_at(tensor, 0);
@@ -36,7 +48,7 @@ const char *dp_kernel_ints_text(const dp_tensor *ints, int64_t begin, int64_t co
 }
 
 dp_status *dp_kernel_read_shape(const dp_tensor *tensor, const char *name, dp_shape *shape_out) {
-  DP_RETURN_IF_ERROR(dp_kernel_expect_vector(tensor, name));
+  DP_RETURN_IF_ERROR(expect_vector(tensor, name));
   int64_t dims[DP_MAX_RANK], count;
   DP_RETURN_IF_ERROR(dp_kernel_read_ints(tensor, name, DP_MAX_RANK, dims, &count));
   for (int64_t i = 0; i < count; ++i)
@@ -69,24 +81,6 @@ dp_status *dp_kernel_read_axes(const dp_tensor *axes, int rank, uint32_t *bits_o
   return NULL;
 }
 
-dp_status *dp_kernel_expect_scalar(const dp_tensor *tensor, const char *name) {
-  if (tensor->shape.rank != 0)
-    return DP_INVALID("%s must be a scalar, got shape %s", name, dp_shape_text(&tensor->shape));
-  return NULL;
-}
-
-dp_status *dp_kernel_expect_vector(const dp_tensor *tensor, const char *name) {
-  if (tensor->shape.rank != 1)
-    return DP_INVALID("%s must be a vector, got shape %s", name, dp_shape_text(&tensor->shape));
-  return NULL;
-}
-
-dp_status *dp_kernel_expect_matrix(const dp_tensor *tensor, const char *name) {
-  if (tensor->shape.rank != 2)
-    return DP_INVALID("%s must be a matrix, got shape %s", name, dp_shape_text(&tensor->shape));
-  return NULL;
-}
-
 dp_status *dp_kernel_expect_same_size(const dp_op_context *context, int32_t slot) {
   const dp_shape *first = &dp_op_input(context, 0)->shape;
   const dp_shape *other = &dp_op_input(context, slot)->shape;
@@ -95,14 +89,6 @@ dp_status *dp_kernel_expect_same_size(const dp_op_context *context, int32_t slot
                       "0: %s != input %d: %s",
                       context->node->name, context->node->op->name, dp_shape_text(first), slot,
                       dp_shape_text(other));
-  return NULL;
-}
-
-dp_status *dp_kernel_expect_same_shape(const dp_tensor *a, const char *a_name, const dp_tensor *b,
-                                       const char *b_name) {
-  if (!dp_shape_equal(&a->shape, &b->shape))
-    return DP_INVALID("%s and %s must have the same shape: %s vs. %s", a_name, b_name,
-                      dp_shape_text(&a->shape), dp_shape_text(&b->shape));
   return NULL;
 }
 

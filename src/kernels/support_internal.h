@@ -37,13 +37,8 @@ static inline bool dp_kernel_normalize_axis(int64_t axis, int rank, int *axis_ou
 DP_MUST_USE dp_status *dp_kernel_read_axes(const dp_tensor *axes, int rank, uint32_t *bits_out);
 
 /* ---- Checks ---- */
-DP_MUST_USE dp_status *dp_kernel_expect_scalar(const dp_tensor *tensor, const char *name);
-DP_MUST_USE dp_status *dp_kernel_expect_vector(const dp_tensor *tensor, const char *name);
-DP_MUST_USE dp_status *dp_kernel_expect_matrix(const dp_tensor *tensor, const char *name);
 /* Inputs 0 and `slot` of an element-wise op. */
 DP_MUST_USE dp_status *dp_kernel_expect_same_size(const dp_op_context *context, int32_t slot);
-DP_MUST_USE dp_status *dp_kernel_expect_same_shape(const dp_tensor *a, const char *a_name,
-                                                   const dp_tensor *b, const char *b_name);
 
 /* The dtype of attribute "T" (or another), as create wants it. */
 DP_MUST_USE dp_status *dp_kernel_type(const dp_kernel_setup *setup, const char *attr,

@@ -57,8 +57,9 @@ dp_status *dp_planner_add_recv(dp_graph *graph, const char *name, const dp_trans
                         node_out);
 }
 
-dp_status *dp_planner_add_const(dp_graph *graph, const char *name, const char *device,
-                                const dp_tensor *value, dp_node **node_out) {
+/* A Const with this value. */
+static dp_status *add_const(dp_graph *graph, const char *name, const char *device,
+                            const dp_tensor *value, dp_node **node_out) {
   dp_attr attrs[] = {
       attr_type("dtype", value->dtype),
       {.name = "value", .kind = DP_ATTR_TENSOR, .tensor = value},
@@ -71,7 +72,7 @@ dp_status *dp_planner_add_signal(dp_graph *graph, const char *name, const char *
   dp_tensor nothing;
   dp_shape shape = dp_shape_vector(0);
   DP_RETURN_IF_ERROR(dp_tensor_create(DP_FLOAT, &shape, &nothing));
-  dp_status *status = dp_planner_add_const(graph, name, device, &nothing, node_out);
+  dp_status *status = add_const(graph, name, device, &nothing, node_out);
   dp_tensor_deinit(&nothing);
   return status;
 }

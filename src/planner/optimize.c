@@ -12,7 +12,8 @@
 
 /* ---- What nodes are ---- */
 
-bool node_is_control_flow(const dp_node *node) {
+/* Switch, Merge, Enter, Exit, NextIteration, LoopCond and their kin. */
+static bool is_control_flow(const dp_node *node) {
   return dp_node_is_switch(node) || dp_node_is_merge(node) || dp_node_is_enter(node) ||
          dp_node_is_exit(node) || dp_node_is_next_iteration(node) || dp_node_is(node, "LoopCond") ||
          dp_node_is(node, "ControlTrigger");
@@ -27,7 +28,7 @@ static bool has_function(const dp_node *node) {
 
 bool node_is_pure(const dp_node *node) {
   if (node->op->is_stateful || node->op->is_function || node->output_count == 0 ||
-      node_is_control_flow(node) || strncmp(node->op->name, "Placeholder", 11) == 0 ||
+      is_control_flow(node) || strncmp(node->op->name, "Placeholder", 11) == 0 ||
       has_function(node))
     return false;
   for (int32_t i = 0; i < node->input_count; i++)

@@ -39,8 +39,6 @@ static inline bool optimizer_is_end(const dp_optimizer *o, const dp_node *node) 
 static inline bool node_is_const(const dp_node *node) {
   return dp_node_is(node, "Const");
 }
-/* Switch, Merge, Enter, Exit, NextIteration, LoopCond and their kin. */
-bool node_is_control_flow(const dp_node *node);
 /* Depends on its inputs only, and does nothing else: may be run early, once, or not at all. */
 bool node_is_pure(const dp_node *node);
 /* The constant that an input is, or NULL. */

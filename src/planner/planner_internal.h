@@ -39,17 +39,9 @@ DP_MUST_USE dp_status *dp_planner_add(dp_graph *graph, const char *op, const cha
                                       const char *device, const dp_input *inputs,
                                       int32_t input_count, const dp_attr *attrs, int32_t attr_count,
                                       dp_node **node_out);
-/* A Const with this value. */
-DP_MUST_USE dp_status *dp_planner_add_const(dp_graph *graph, const char *name, const char *device,
-                                            const dp_tensor *value, dp_node **node_out);
 /* The Const float of shape [0] that stands for "it has happened". */
 DP_MUST_USE dp_status *dp_planner_add_signal(dp_graph *graph, const char *name, const char *device,
                                              dp_node **node_out);
-/* Sets both the request and the assignment; `device` must live as long as the graph. */
-static inline void node_set_device(dp_node *node, const char *device) {
-  node->device = device;
-  node->assigned_device = device;
-}
 /* "<prefix>_<letter><number>", never given out before in this process nor taken in `graph`: workers
  * may share kernels of a session by name. In `arena`. */
 const char *dp_planner_new_name(const dp_graph *graph, dp_arena *arena, const char *prefix,

@@ -67,10 +67,6 @@ dp_rope *dp_rpc_call_request(dp_rpc_call *call);
 const char *dp_rpc_call_peer(dp_rpc_call *call);
 /* Monotonic; DP_FOREVER when the client set none. */
 int64_t dp_rpc_call_deadline(const dp_rpc_call *call);
-/* When it arrived, monotonic. */
-int64_t dp_rpc_call_arrival(const dp_rpc_call *call);
-/* False when the client sent no such key (in lower case). The first value counts. */
-bool dp_rpc_call_metadata(const dp_rpc_call *call, const char *key, dp_view *value_out);
 /* Borrowed; retain it to keep it longer than the call. */
 dp_cancel *dp_rpc_call_cancel(const dp_rpc_call *call);
 

@@ -255,24 +255,8 @@ int64_t dp_rpc_call_deadline(const dp_rpc_call *call) {
   return call->deadline;
 }
 
-int64_t dp_rpc_call_arrival(const dp_rpc_call *call) {
-  return call->arrival;
-}
-
 dp_cancel *dp_rpc_call_cancel(const dp_rpc_call *call) {
   return call->cancel;
-}
-
-bool dp_rpc_call_metadata(const dp_rpc_call *call, const char *key, dp_view *value_out) {
-  for (size_t i = 0; i < call->metadata.count; i++) {
-    const grpc_metadata *entry = &call->metadata.metadata[i];
-    if (grpc_slice_str_cmp(entry->key, key) != 0)
-      continue;
-    *value_out = (dp_view){(const char *)GRPC_SLICE_START_PTR(entry->value),
-                           GRPC_SLICE_LENGTH(entry->value)};
-    return true;
-  }
-  return false;
 }
 
 static int hex_digit(char c) {

@@ -16,8 +16,7 @@ typedef struct dp_kernel_cache dp_kernel_cache;
 
 /* Stateful kernels of a session by node name, shared by its executors. Thread-safe. */
 dp_kernel_cache *dp_kernel_cache_create(void);
-dp_kernel_cache *dp_kernel_cache_retain(dp_kernel_cache *cache);
-void dp_kernel_cache_release(dp_kernel_cache *cache);
+void dp_kernel_cache_destroy(dp_kernel_cache *cache);
 
 typedef struct dp_executor_options {
   dp_device *device;

@@ -265,7 +265,6 @@ void dp_run_prepare_context(const dp_run *run, dp_op_context *context, dp_value 
 void dp_run_fill_context(dp_op_context *context, const dp_ready *ready);
 /* The first error wins and stops the step. Consumes `status`. */
 void dp_run_fail(dp_run *run, dp_status *status);
-bool dp_run_is_stopped(dp_run *run);
 
 /* ---- executor_stats.c ---- */
 void dp_run_record(dp_run *run, dp_item *item, const dp_value *outputs, int64_t scheduled,

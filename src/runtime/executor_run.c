@@ -38,7 +38,7 @@ void dp_run_fail(dp_run *run, dp_status *status) {
   dp_status_release(status);
 }
 
-bool dp_run_is_stopped(dp_run *run) {
+static bool is_stopped(dp_run *run) {
   if (atomic_load_explicit(&run->stopped, memory_order_relaxed))
     return true;
   if (!run->step->cancel || !dp_cancel_is_triggered(run->step->cancel))
@@ -222,7 +222,7 @@ static void compute(dp_worker *worker, const dp_ready *ready) {
 static __attribute__((noinline)) void run_body(dp_worker *worker, const dp_ready *ready) {
   dp_run *run = worker->run;
   dp_item *item = ready->item;
-  if (__builtin_expect(dp_run_is_stopped(run), 0))
+  if (__builtin_expect(is_stopped(run), 0))
     return;
   if (ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD)) {
     clear_inputs(item, ready->iteration);

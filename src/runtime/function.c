@@ -32,7 +32,7 @@ struct dp_function_instance {
   dp_function_runtime *runtime; /* borrowed: it owns us */
   char *name;
   int32_t argument_count, result_count;
-  dp_dtype *argument_types, *result_types;
+  dp_dtype *argument_types;
   pthread_mutex_t lock;
   dp_graph *graph;       /* until compiled */
   dp_executor *executor; /* afterwards */
@@ -63,7 +63,6 @@ static void destroy_instance(dp_function_instance *instance) {
   dp_status_release(instance->failure);
   pthread_mutex_destroy(&instance->lock);
   dp_free(instance->argument_types);
-  dp_free(instance->result_types);
   dp_free(instance->name);
   dp_free(instance);
 }
@@ -198,11 +197,8 @@ static dp_function_instance *make_instance(dp_function_runtime *runtime, const c
   instance->argument_count = body->argument_count;
   instance->result_count = body->result_count;
   instance->argument_types = DP_NEW_ARRAY(dp_dtype, (size_t)body->argument_count + 1);
-  instance->result_types = DP_NEW_ARRAY(dp_dtype, (size_t)body->result_count + 1);
   for (int32_t i = 0; i < body->argument_count; i++)
     instance->argument_types[i] = dp_dtype_base(body->arguments[i]->output_types[0]);
-  for (int32_t i = 0; i < body->result_count; i++)
-    instance->result_types[i] = dp_dtype_base(body->results[i]->input_types[0]);
   pthread_mutex_init(&instance->lock, NULL);
   instance->graph = body->graph;
   return instance;
@@ -246,18 +242,6 @@ dp_status *dp_function_get(dp_function_runtime *runtime, const dp_func *function
 
 int32_t dp_function_argument_count(const dp_function_instance *instance) {
   return instance->argument_count;
-}
-
-int32_t dp_function_result_count(const dp_function_instance *instance) {
-  return instance->result_count;
-}
-
-dp_dtype dp_function_argument_type(const dp_function_instance *instance, int32_t index) {
-  return instance->argument_types[index];
-}
-
-dp_dtype dp_function_result_type(const dp_function_instance *instance, int32_t index) {
-  return instance->result_types[index];
 }
 
 /* ---- Calling ---- */

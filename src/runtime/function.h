@@ -38,9 +38,6 @@ void dp_function_runtime_set_rewrite(dp_function_runtime *runtime, dp_function_r
 DP_MUST_USE dp_status *dp_function_get(dp_function_runtime *runtime, const dp_func *function,
                                        dp_function_instance **instance_out);
 int32_t dp_function_argument_count(const dp_function_instance *instance);
-int32_t dp_function_result_count(const dp_function_instance *instance);
-dp_dtype dp_function_argument_type(const dp_function_instance *instance, int32_t index);
-dp_dtype dp_function_result_type(const dp_function_instance *instance, int32_t index);
 
 /* Runs within `step` (same cancel scope and rendezvous, own call frame). `arguments` must stay
  * until done; results are handed to `done`, which takes what it wants (the rest is released after

@@ -13,7 +13,6 @@
 #include "base/memory.h"
 
 struct dp_kernel_cache {
-  dp_refcount references;
   pthread_mutex_t mutex;
   dp_map *entries; /* node name -> entry */
 };
@@ -25,19 +24,13 @@ typedef struct entry {
 
 dp_kernel_cache *dp_kernel_cache_create(void) {
   dp_kernel_cache *cache = DP_NEW(dp_kernel_cache);
-  dp_refcount_init(&cache->references);
   pthread_mutex_init(&cache->mutex, NULL);
   cache->entries = dp_map_create();
   return cache;
 }
 
-dp_kernel_cache *dp_kernel_cache_retain(dp_kernel_cache *cache) {
-  dp_refcount_retain(&cache->references);
-  return cache;
-}
-
-void dp_kernel_cache_release(dp_kernel_cache *cache) {
-  if (!cache || !dp_refcount_release(&cache->references))
+void dp_kernel_cache_destroy(dp_kernel_cache *cache) {
+  if (!cache)
     return;
   const char *name;
   void *value;

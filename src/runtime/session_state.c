@@ -43,13 +43,6 @@ void dp_session_state_destroy(dp_session_state *state) {
   dp_free(state);
 }
 
-size_t dp_session_state_count(dp_session_state *state) {
-  pthread_mutex_lock(&state->lock);
-  size_t count = dp_map_count(state->tensors);
-  pthread_mutex_unlock(&state->lock);
-  return count;
-}
-
 dp_status *dp_session_state_find(dp_session_state *state, dp_view handle, dp_tensor *tensor_out) {
   pthread_mutex_lock(&state->lock);
   const dp_tensor *found = dp_map_get_n(state->tensors, handle.data, handle.length);

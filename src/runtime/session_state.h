@@ -17,7 +17,6 @@
 
 dp_session_state *dp_session_state_create(void);
 void dp_session_state_destroy(dp_session_state *state);
-size_t dp_session_state_count(dp_session_state *state);
 /* *tensor_out shares the tensor's memory. */
 DP_MUST_USE dp_status *dp_session_state_find(dp_session_state *state, dp_view handle,
                                              dp_tensor *tensor_out);

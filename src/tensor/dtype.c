@@ -31,20 +31,12 @@ const uint8_t dp_dtype_sizes[DP_DTYPE_END] = {
 #undef SIZE_ROW
 };
 
-#define FLOATING_TYPES                                                                             \
-  (DP_DTYPE_BIT(DP_HALF) | DP_DTYPE_BIT(DP_BFLOAT16) | DP_DTYPE_BIT(DP_FLOAT) |                    \
-   DP_DTYPE_BIT(DP_DOUBLE) | DP_DTYPE_BIT(DP_FLOAT8_E5M2) | DP_DTYPE_BIT(DP_FLOAT8_E4M3FN) |       \
-   DP_DTYPE_BIT(DP_FLOAT8_E4M3FNUZ) | DP_DTYPE_BIT(DP_FLOAT8_E4M3B11FNUZ) |                        \
-   DP_DTYPE_BIT(DP_FLOAT8_E5M2FNUZ))
 #define INTEGER_TYPES                                                                              \
   (DP_DTYPE_BIT(DP_INT2) | DP_DTYPE_BIT(DP_INT4) | DP_DTYPE_BIT(DP_INT8) |                         \
    DP_DTYPE_BIT(DP_INT16) | DP_DTYPE_BIT(DP_INT32) | DP_DTYPE_BIT(DP_INT64) |                      \
    DP_DTYPE_BIT(DP_UINT2) | DP_DTYPE_BIT(DP_UINT4) | DP_DTYPE_BIT(DP_UINT8) |                      \
    DP_DTYPE_BIT(DP_UINT16) | DP_DTYPE_BIT(DP_UINT32) | DP_DTYPE_BIT(DP_UINT64))
 #define COMPLEX_TYPES (DP_DTYPE_BIT(DP_COMPLEX64) | DP_DTYPE_BIT(DP_COMPLEX128))
-#define QUANTIZED_TYPES                                                                            \
-  (DP_DTYPE_BIT(DP_QINT8) | DP_DTYPE_BIT(DP_QUINT8) | DP_DTYPE_BIT(DP_QINT16) |                    \
-   DP_DTYPE_BIT(DP_QUINT16) | DP_DTYPE_BIT(DP_QINT32))
 
 _Static_assert(DP_DTYPE_END <= 64, "a dp_dtype_set has a bit for each type");
 
@@ -98,18 +90,10 @@ int dp_dtype_parse(dp_view text) {
   return number != DP_INVALID_DTYPE && is_reference ? number + DP_REF_OFFSET : number;
 }
 
-bool dp_dtype_is_floating(dp_dtype dtype) {
-  return is_in(dtype, FLOATING_TYPES);
-}
-
 bool dp_dtype_is_integer(dp_dtype dtype) {
   return is_in(dtype, INTEGER_TYPES);
 }
 
 bool dp_dtype_is_complex(dp_dtype dtype) {
   return is_in(dtype, COMPLEX_TYPES);
-}
-
-bool dp_dtype_is_quantized(dp_dtype dtype) {
-  return is_in(dtype, QUANTIZED_TYPES);
 }

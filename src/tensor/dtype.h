@@ -82,12 +82,10 @@ static inline bool dp_dtype_is_plain(dp_dtype dtype) {
       DP_DTYPE_BIT(DP_STRING) | DP_DTYPE_BIT(DP_RESOURCE) | DP_DTYPE_BIT(DP_VARIANT);
   return (unsigned)dtype - 1 < DP_DTYPE_END - 1 && !(owning >> dtype & 1);
 }
-bool dp_dtype_is_floating(dp_dtype dtype); /* half, bfloat16, float, double, float8 */
-bool dp_dtype_is_integer(dp_dtype dtype);  /* signed and unsigned, not quantized */
+bool dp_dtype_is_integer(dp_dtype dtype); /* signed and unsigned, not quantized */
 bool dp_dtype_is_complex(dp_dtype dtype);
-bool dp_dtype_is_quantized(dp_dtype dtype);
 
-/* 16-bit floats, as bits; conversions round to nearest even. Vectorized forms for arrays. */
+/* 16-bit floats, as bits; conversions round to nearest even. */
 float dp_half_to_float(uint16_t bits);
 uint16_t dp_half_from_float(float value);
 static inline float dp_bfloat16_to_float(uint16_t bits) {
@@ -98,10 +96,6 @@ static inline float dp_bfloat16_to_float(uint16_t bits) {
   return pun.value;
 }
 uint16_t dp_bfloat16_from_float(float value);
-void dp_half_to_float_n(const uint16_t *bits, float *values, size_t count);
-void dp_half_from_float_n(const float *values, uint16_t *bits, size_t count);
-void dp_bfloat16_to_float_n(const uint16_t *bits, float *values, size_t count);
-void dp_bfloat16_from_float_n(const float *values, uint16_t *bits, size_t count);
 float dp_float8_to_float(dp_dtype dtype, uint8_t bits);
 uint8_t dp_float8_from_float(dp_dtype dtype, float value);
 

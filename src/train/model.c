@@ -6,7 +6,7 @@
 
 #include "train/train_internal.h"
 
-int dp_train_ps_count(const dp_model *model) {
+static int servers_of(const dp_model *model) {
   return model->job ? dp_job_ps_count(model->job) : 0;
 }
 
@@ -32,7 +32,7 @@ static bool is_variable(const char *op_type) {
 static const char *choose_device(void *arg, const dp_new_operation *operation) {
   static _Thread_local char device[64];
   dp_model *model = arg;
-  int servers = dp_train_ps_count(model);
+  int servers = servers_of(model);
   if (servers == 0 || !is_variable(operation->op_type))
     return model->job ? dp_job_device(model->job) : NULL;
   int64_t bytes = bytes_of(operation);
@@ -78,7 +78,7 @@ dp_model *dp_model_create(const dp_job *job) {
   model->graph = TF_NewGraph();
   model->root = dp_scope_create(model->graph);
   model->worker = dp_scope_placed(model->root, choose_device, model);
-  model->place_bytes = DP_NEW_ARRAY(int64_t, dp_train_ps_count(model) + 1);
+  model->place_bytes = DP_NEW_ARRAY(int64_t, servers_of(model) + 1);
   model->global_step =
       dp_train_variable_make(model, "global_step", DP_SHAPE(), dp_init_constant(0),
                              (dp_model_variable_options){.dtype = TF_INT64, .fixed = true}, NULL);

@@ -79,7 +79,6 @@ struct dp_model {
   train_sync *sync; /* NULL: each worker by itself */
 };
 
-int dp_train_ps_count(const dp_model *model);
 /* A scope like the root on a device; like the root itself for "". */
 dp_scope *dp_train_on(dp_model *model, const char *device);
 /* An operation that ends when all of these have. */

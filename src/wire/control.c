@@ -95,19 +95,3 @@ const Tensorflow__AttrValue *dp_wire_node_attr(const Tensorflow__NodeDef *node, 
       return node->attr[i]->value;
   return NULL;
 }
-
-const Tensorflow__AttrValue *dp_wire_function_attr(const Tensorflow__FunctionDef *function,
-                                                   const char *name) {
-  for (size_t i = function->n_attr; i-- > 0;)
-    if (strcmp(function->attr[i]->key, name) == 0)
-      return function->attr[i]->value;
-  return NULL;
-}
-
-const Tensorflow__AttrValue *dp_wire_list_attr(const Tensorflow__NameAttrList *list,
-                                               const char *name) {
-  for (size_t i = list->n_attr; i-- > 0;)
-    if (strcmp(list->attr[i]->key, name) == 0)
-      return list->attr[i]->value;
-  return NULL;
-}

@@ -56,12 +56,8 @@ DP_MUST_USE dp_status *dp_wire_copy(const void *message, dp_arena *arena, void *
 void *dp_wire_new(dp_arena *arena, const ProtobufCMessageDescriptor *descriptor)
     __attribute__((returns_nonnull));
 
-/* The attribute `name` of a node, function or attribute list; NULL when absent or without a value.
+/* The attribute `name` of a node; NULL when absent or without a value.
  * As in a map of protobuf's, the last of several entries with one key counts. */
 const Tensorflow__AttrValue *dp_wire_node_attr(const Tensorflow__NodeDef *node, const char *name);
-const Tensorflow__AttrValue *dp_wire_function_attr(const Tensorflow__FunctionDef *function,
-                                                   const char *name);
-const Tensorflow__AttrValue *dp_wire_list_attr(const Tensorflow__NameAttrList *list,
-                                               const char *name);
 
 #endif

@@ -119,49 +119,6 @@ dp_status *dp_device_name_parse(dp_view text, dp_device_name *name_out) {
   return NULL;
 }
 
-dp_status *dp_device_name_parse_local(dp_view text, dp_device_name *name_out) {
-  dp_device_name name = {.has_type = true, .has_id = true};
-  dp_view rest = text;
-  if (!consume_word(&rest, "/:", name.type, sizeof name.type) || !dp_view_consume(&rest, ":") ||
-      !consume_number(&rest, &name.id) || rest.length > 0)
-    return malformed(text);
-  *name_out = name;
-  return NULL;
-}
-
-dp_status *dp_device_name_parse_in(dp_view text, const dp_device_name *base,
-                                   dp_device_name *name_out) {
-  if (!dp_device_name_is_complete(base)) {
-    char buffer[DP_DEVICE_NAME_SIZE];
-    return DP_INVALID("Basename: %s should be fully specified.",
-                      dp_device_name_format(base, buffer));
-  }
-  dp_device_name name, complete = *base;
-  dp_status *status = dp_device_name_parse_local(text, &name);
-  if (status) {
-    dp_status_release(status);
-    DP_RETURN_IF_ERROR(dp_device_name_parse(text, &name));
-  }
-  dp_device_name_override(&complete, &name);
-  *name_out = complete;
-  return NULL;
-}
-
-dp_device_name dp_device_name_of(const char *job, int32_t replica, int32_t task, const char *type,
-                                 int32_t id) {
-  dp_device_name name = {.has_job = true,
-                         .has_replica = true,
-                         .has_task = true,
-                         .has_type = true,
-                         .has_id = true,
-                         .replica = replica,
-                         .task = task,
-                         .id = id};
-  snprintf(name.job, sizeof name.job, "%s", job);
-  snprintf(name.type, sizeof name.type, "%s", type);
-  return name;
-}
-
 /* ---- Printing ---------------------------------------------------------------------------------*/
 
 const char *dp_device_name_format(const dp_device_name *name, char buffer[DP_DEVICE_NAME_SIZE]) {
@@ -182,16 +139,7 @@ const char *dp_device_name_format(const dp_device_name *name, char buffer[DP_DEV
   return buffer;
 }
 
-void dp_device_name_print(const dp_device_name *name, dp_text *text) {
-  char buffer[DP_DEVICE_NAME_SIZE];
-  dp_text_add(text, dp_device_name_format(name, buffer));
-}
-
 /* ---- Comparing --------------------------------------------------------------------------------*/
-
-bool dp_device_name_equal(const dp_device_name *a, const dp_device_name *b) {
-  return dp_device_name_accepts(a, b) && dp_device_name_accepts(b, a);
-}
 
 bool dp_device_name_is_empty(const dp_device_name *name) {
   return !name->has_job && !name->has_replica && !name->has_task && !name->has_type &&
@@ -214,20 +162,10 @@ bool dp_device_name_accepts(const dp_device_name *general, const dp_device_name 
   return !general->has_id || (specific->has_id && general->id == specific->id);
 }
 
-bool dp_device_name_compatible(const dp_device_name *a, const dp_device_name *b) {
-  return dp_device_name_accepts(a, b) || dp_device_name_accepts(b, a);
-}
-
 bool dp_device_name_same_task(const dp_device_name *a, const dp_device_name *b) {
   return a->has_job && b->has_job && strcmp(a->job, b->job) == 0 && a->has_replica &&
          b->has_replica && a->replica == b->replica && a->has_task && b->has_task &&
          a->task == b->task;
-}
-
-bool dp_device_name_different_task(const dp_device_name *a, const dp_device_name *b) {
-  return (a->has_job && b->has_job && strcmp(a->job, b->job) != 0) ||
-         (a->has_replica && b->has_replica && a->replica != b->replica) ||
-         (a->has_task && b->has_task && a->task != b->task);
 }
 
 dp_device_name dp_device_name_task(const dp_device_name *name) {
@@ -238,8 +176,6 @@ dp_device_name dp_device_name_task(const dp_device_name *name) {
 }
 
 /* ---- Merging ----------------------------------------------------------------------------------*/
-
-typedef enum conflict { CONFLICT_FAILS, CONFLICT_FORGETS, CONFLICT_REPLACES } conflict;
 
 static dp_status *incompatible(const char *what, const dp_device_name *a, const dp_device_name *b) {
   char first[DP_DEVICE_NAME_SIZE], second[DP_DEVICE_NAME_SIZE];
@@ -269,12 +205,13 @@ static dp_status *merge_task(dp_device_name *target, const dp_device_name *other
   return NULL;
 }
 
-static dp_status *merge(dp_device_name *target, const dp_device_name *other, conflict conflict) {
+dp_status *dp_device_name_merge(dp_device_name *target, const dp_device_name *other,
+                                bool allow_soft) {
   DP_RETURN_IF_ERROR(merge_task(target, other));
   bool type_differs = other->has_type && target->has_type && strcmp(target->type, other->type) != 0;
-  if (type_differs && conflict == CONFLICT_FAILS)
+  if (type_differs && !allow_soft)
     return incompatible("types", target, other);
-  if (type_differs && conflict == CONFLICT_FORGETS) {
+  if (type_differs) {
     target->has_type = target->has_id = false;
     clear_absent(target);
     return NULL;
@@ -284,9 +221,9 @@ static dp_status *merge(dp_device_name *target, const dp_device_name *other, con
     memcpy(target->type, other->type, sizeof target->type);
   }
   bool id_differs = other->has_id && target->has_id && target->id != other->id;
-  if (id_differs && conflict == CONFLICT_FAILS)
+  if (id_differs && !allow_soft)
     return incompatible("ids", target, other);
-  if (id_differs && conflict == CONFLICT_FORGETS) {
+  if (id_differs) {
     target->has_id = false;
     target->id = 0;
     return NULL;
@@ -296,15 +233,6 @@ static dp_status *merge(dp_device_name *target, const dp_device_name *other, con
     target->id = other->id;
   }
   return NULL;
-}
-
-dp_status *dp_device_name_merge(dp_device_name *target, const dp_device_name *other,
-                                bool allow_soft) {
-  return merge(target, other, allow_soft ? CONFLICT_FORGETS : CONFLICT_FAILS);
-}
-
-dp_status *dp_device_name_merge_override(dp_device_name *target, const dp_device_name *other) {
-  return merge(target, other, CONFLICT_REPLACES);
 }
 
 void dp_device_name_override(dp_device_name *target, const dp_device_name *other) {

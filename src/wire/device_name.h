@@ -27,44 +27,26 @@ typedef struct dp_device_name {
 
 /* Full names and specifications; "" and "/" say nothing. INVALID_ARGUMENT quotes the text. */
 DP_MUST_USE dp_status *dp_device_name_parse(dp_view text, dp_device_name *name_out);
-/* "CPU:0", "gpu:1": a type and a number. */
-DP_MUST_USE dp_status *dp_device_name_parse_local(dp_view text, dp_device_name *name_out);
-/* Parses either form and takes what is missing from `base`, which must be complete. */
-DP_MUST_USE dp_status *dp_device_name_parse_in(dp_view text, const dp_device_name *base,
-                                               dp_device_name *name_out);
-/* All five parts. */
-dp_device_name dp_device_name_of(const char *job, int32_t replica, int32_t task, const char *type,
-                                 int32_t id);
 
-/* The canonical text: "" for a name that says nothing, "/device:GPU:*" for a type without number.
- */
-void dp_device_name_print(const dp_device_name *name, dp_text *text);
-/* The same into `buffer`, which is returned. */
+/* The canonical text, in `buffer`, which is returned: "" for a name that says nothing,
+ * "/device:GPU:*" for a type without number. */
 const char *dp_device_name_format(const dp_device_name *name, char buffer[DP_DEVICE_NAME_SIZE]);
 
-bool dp_device_name_equal(const dp_device_name *a, const dp_device_name *b);
 bool dp_device_name_is_empty(const dp_device_name *name);
 bool dp_device_name_is_complete(const dp_device_name *name);
 /* Whether `specific` has every part that `general` has, with the same value. With a complete
  * `specific`: whether that device matches. */
 bool dp_device_name_accepts(const dp_device_name *general, const dp_device_name *specific);
-/* Whether one of the two accepts the other. */
-bool dp_device_name_compatible(const dp_device_name *a, const dp_device_name *b);
 /* Adds the parts of `other` to *target. Parts that differ are an INVALID_ARGUMENT; with
  * `allow_soft`, another type or number makes *target forget them instead. On failure *target may
  * have taken over the parts before the one that differs. */
 DP_MUST_USE dp_status *dp_device_name_merge(dp_device_name *target, const dp_device_name *other,
                                             bool allow_soft);
-/* As a soft merge, but another type or number replaces that of *target. */
-DP_MUST_USE dp_status *dp_device_name_merge_override(dp_device_name *target,
-                                                     const dp_device_name *other);
 /* Overwrites in *target every part that `other` has. */
 void dp_device_name_override(dp_device_name *target, const dp_device_name *other);
 
 /* Whether both name the same task (job, replica and task present and equal). */
 bool dp_device_name_same_task(const dp_device_name *a, const dp_device_name *b);
-/* Whether they certainly name different tasks. */
-bool dp_device_name_different_task(const dp_device_name *a, const dp_device_name *b);
 /* Job, replica and task only. */
 dp_device_name dp_device_name_task(const dp_device_name *name);
 

@@ -63,7 +63,7 @@ static void note_failure(graph_run *run, const dp_status *why) {
   dp_board_release(board);
 }
 
-void dp_worker_run_release(graph_run *run) {
+static void release_run(graph_run *run) {
   if (!dp_refcount_release(&run->references))
     return;
   dp_worker *worker = run->worker;
@@ -89,7 +89,7 @@ void dp_worker_run_release(graph_run *run) {
 
 void dp_worker_run_abandon(graph_run *run, dp_status *why) {
   dp_cancel_trigger(run->cancel, why);
-  dp_worker_run_release(run);
+  release_run(run);
 }
 
 static graph_run *make_run(dp_worker *worker, registered_graph *graph,
@@ -144,7 +144,7 @@ static void finish_units(graph_run *run) {
       start_outputs(call);
   }
   dp_status_release(call ? NULL : status);
-  dp_worker_run_release(run);
+  release_run(run);
 }
 
 static void unit_done(void *arg, dp_status *status) {
@@ -305,7 +305,7 @@ static void finish_call(run_call *call) {
   graph_run *run = call->run;
   dp_arena_destroy(call->arena);
   dp_free(call);
-  dp_worker_run_release(run);
+  release_run(run);
 }
 
 /* Consumes `status`; the executors may still be under way and are told to stop. */
@@ -325,7 +325,7 @@ static void run_whole(graph_run *run, const dp_run_graph_request *request,
   dp_status *status = send_feeds(run, request);
   if (status) {
     fail_call(call, status);
-    dp_worker_run_release(run);
+    release_run(run);
     return;
   }
   run->waiting = call;
@@ -346,14 +346,14 @@ static graph_run *join_partial(dp_worker *worker, registered_graph *graph,
   dp_refcount_retain(&run->references);
   pthread_mutex_unlock(&worker->lock);
   if (run != made)
-    dp_worker_run_release(made);
+    release_run(made);
   return run;
 }
 
 static void run_part(graph_run *run, bool is_first, const dp_run_graph_request *request,
                      dp_worker_run_done_fn done, void *arg) {
   run_call *call = make_call(run, request, done, arg);
-  dp_worker_run_release(run); /* the call holds it now */
+  release_run(run); /* the call holds it now */
   call->outstanding = 1;
   dp_status *status = send_feeds(run, request);
   if (is_first)

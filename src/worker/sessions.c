@@ -99,7 +99,7 @@ void dp_worker_session_release(worker_session *session) {
   dp_session_state_destroy(session->state);
   end_threads(session);
   for (size_t i = 0; i < session->device_count; i++) {
-    dp_kernel_cache_release(session->kernels[i]);
+    dp_kernel_cache_destroy(session->kernels[i]);
     dp_device_release(session->devices[i]);
   }
   dp_free(session->devices);

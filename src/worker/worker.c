@@ -12,6 +12,18 @@ typedef void (*async_fn)(dp_worker *worker, const void *request, dp_cancel *canc
 
 /* ---- Control calls ---- */
 
+/* A device as GetStatus and ListDevices show it. */
+static Tensorflow__DeviceAttributes *device_message(const dp_device *device, dp_arena *arena) {
+  Tensorflow__DeviceAttributes *message =
+      dp_wire_new(arena, &tensorflow__device_attributes__descriptor);
+  message->name = dp_arena_strdup(arena, device->name);
+  message->device_type = dp_arena_strdup(arena, device->type);
+  message->memory_limit = device->memory_limit;
+  message->incarnation = device->incarnation;
+  message->locality = dp_wire_new(arena, &tensorflow__device_locality__descriptor);
+  return message;
+}
+
 static dp_status *get_status(dp_worker *worker, const void *request, dp_arena *arena,
                              void *response) {
   Tensorflow__GetStatusResponse *status = response;
@@ -19,7 +31,7 @@ static dp_status *get_status(dp_worker *worker, const void *request, dp_arena *a
   status->device_attributes =
       DP_ARENA_ARRAY(arena, Tensorflow__DeviceAttributes *, worker->device_count);
   for (size_t i = 0; i < worker->device_count; i++)
-    status->device_attributes[i] = dp_worker_device_message(worker->devices[i], arena);
+    status->device_attributes[i] = device_message(worker->devices[i], arena);
   return NULL;
 }
 
@@ -159,17 +171,6 @@ void dp_worker_call(dp_worker *worker, dp_worker_method method, const void *requ
   dp_arena_destroy(arena);
 }
 
-Tensorflow__DeviceAttributes *dp_worker_device_message(const dp_device *device, dp_arena *arena) {
-  Tensorflow__DeviceAttributes *message =
-      dp_wire_new(arena, &tensorflow__device_attributes__descriptor);
-  message->name = dp_arena_strdup(arena, device->name);
-  message->device_type = dp_arena_strdup(arena, device->type);
-  message->memory_limit = device->memory_limit;
-  message->incarnation = device->incarnation;
-  message->locality = dp_wire_new(arena, &tensorflow__device_locality__descriptor);
-  return message;
-}
-
 /* ---- The local peer ---- */
 
 static void local_call(dp_worker_peer *peer, dp_worker_method method, const void *request,
@@ -271,10 +272,6 @@ void dp_worker_destroy(dp_worker *worker) {
 
 const char *dp_worker_task(const dp_worker *worker) {
   return worker->task;
-}
-
-size_t dp_worker_device_count(const dp_worker *worker) {
-  return worker->device_count;
 }
 
 dp_collectives *dp_worker_collectives(dp_worker *worker) {

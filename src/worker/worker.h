@@ -78,10 +78,7 @@ void dp_worker_destroy(dp_worker *worker);
 /* The worker as its own master sees it; lives as long as the worker. */
 dp_worker_peer *dp_worker_local_peer(dp_worker *worker);
 const char *dp_worker_task(const dp_worker *worker);
-size_t dp_worker_device_count(const dp_worker *worker);
 dp_device *dp_worker_device(const dp_worker *worker, size_t index);
-/* A device as GetStatus and ListDevices show it. */
-Tensorflow__DeviceAttributes *dp_worker_device_message(const dp_device *device, dp_arena *arena);
 
 /* ---- The calls, for the server that receives them from the network ---- */
 /* Types of a control method's messages; NULL for RunGraph and RecvTensor. */

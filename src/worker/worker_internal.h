@@ -168,7 +168,6 @@ void dp_worker_get_step_sequence(dp_worker *worker, const void *request, dp_canc
 const dp_device *dp_worker_find_device(const dp_worker *worker, const dp_device_name *name);
 
 /* ---- run.c ---- */
-void dp_worker_run_release(graph_run *run);
 /* Ends what still runs, then releases; consumes `why`. */
 void dp_worker_run_abandon(graph_run *run, dp_status *why);
 

@@ -11,10 +11,8 @@ static void check_name(const dp_device_name *name) {
   if (dp_device_name_parse(dp_view_of(dp_device_name_format(name, buffer)), &again))
     abort();
   /* A number without a type is not printed. */
-  if (name->has_type || !name->has_id) {
-    if (!dp_device_name_equal(name, &again) || memcmp(name, &again, sizeof again))
-      abort();
-  }
+  if ((name->has_type || !name->has_id) && memcmp(name, &again, sizeof again) != 0)
+    abort();
   if (dp_device_name_is_complete(name) && !dp_device_name_accepts(&again, name))
     abort();
 }
@@ -29,7 +27,6 @@ static void check_merge(const dp_device_name *a, const dp_device_name *b) {
     dp_status_release(status);
   }
   dp_device_name target = *a;
-  dp_status_release(dp_device_name_merge_override(&target, b));
   dp_device_name_override(&target, b);
   if (!dp_device_name_accepts(b, &target))
     abort();
@@ -54,7 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!status)
     check_name(&name);
   dp_status_release(status);
-  dp_status_release(dp_device_name_parse_local(text, &name));
   dp_rendezvous_key key;
   status = dp_rendezvous_key_parse(text, &key);
   if (!status && key.source_text.length + key.destination_text.length > size)

@@ -156,7 +156,7 @@ static void step(session *session, const dp_rope *rope) {
 /* Resources may hold functions, and these the device: as a server does, it forgets them first. */
 static void release(session *session) {
   unload(session);
-  dp_kernel_cache_release(session->kernels);
+  dp_kernel_cache_destroy(session->kernels);
   if (session->device)
     dp_resources_clear(session->device->resources);
   dp_device_release(session->device);

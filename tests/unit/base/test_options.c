@@ -13,11 +13,9 @@
 static const dp_option table[] = {
     {"port", DP_OPTION_INT, "2222", "PORT", "Port to listen on; 0 takes a free one.", 0, 65535},
     {"job", DP_OPTION_STRING, NULL, "NAME", "Name of this task's job in the cluster.", 0, 0},
-    {"rate", DP_OPTION_DOUBLE, "0.5", "RATE", "Learning rate.", 0, 0},
     {"step-timeout", DP_OPTION_DURATION, "10s", "TIME",
      "How long a step may take before it is cancelled and all who wait for it are told so.",
      1000000, INT64_MAX},
-    {"memory", DP_OPTION_BYTES, "64M", "SIZE", "Most memory for buffers.", 1, INT64_MAX},
     {"verbose", DP_OPTION_FLAG, NULL, NULL, "Say more.", 0, 0},
     {"peer-link", DP_OPTION_FLAG, "true", NULL, "Do not use the peer link.", 0, 0},
     {"a-very-long-name-of-an-option", DP_OPTION_STRING, NULL, "SOMETHING", "Help.", 0, 0},
@@ -34,9 +32,7 @@ static void defaults_are_there(void **state) {
   assert_null(PARSE(&options, "program"));
   assert_int_equal(dp_options_int(options, "port"), 2222);
   assert_null(dp_options_string(options, "job"));
-  assert_true(dp_options_double(options, "rate") == 0.5);
   assert_true(dp_options_int(options, "step-timeout") == INT64_C(10000000000));
-  assert_true(dp_options_int(options, "memory") == 64 << 20);
   assert_false(dp_options_flag(options, "verbose"));
   assert_true(dp_options_flag(options, "peer-link"));
   assert_false(dp_options_is_set(options, "port"));
@@ -51,18 +47,16 @@ static void defaults_are_there(void **state) {
 static void every_form_is_understood(void **state) {
   (void)state;
   dp_options *options;
-  assert_null(PARSE(&options, "program", "serve", "--port", "80", "--port=81", "--job=", "--rate",
-                    "-1e3", "--verbose", "--no-peer-link", "--step-timeout", "5m", "--memory=2G",
-                    "-", "-h", "-7", "--", "--job", "x"));
+  assert_null(PARSE(&options, "program", "serve", "--port", "80", "--port=81",
+                    "--job=", "--verbose", "--no-peer-link", "--step-timeout", "5m", "-", "-h",
+                    "-7", "--", "--job", "x"));
   assert_int_equal(dp_options_int(options, "port"), 81);
   assert_true(dp_options_is_set(options, "port"));
   assert_string_equal(dp_options_string(options, "job"), "");
-  assert_true(dp_options_double(options, "rate") == -1000);
   assert_true(dp_options_flag(options, "verbose"));
   assert_false(dp_options_flag(options, "peer-link"));
   assert_true(dp_options_is_set(options, "peer-link"));
   assert_true(dp_options_int(options, "step-timeout") == INT64_C(300) * 1000000000);
-  assert_true(dp_options_int(options, "memory") == INT64_C(2) << 30);
   assert_true(dp_options_help_wanted(options));
   int count;
   char **rest = dp_options_rest(options, &count);
@@ -96,12 +90,9 @@ static void mistakes_are_explained(void **state) {
   assert_says(PARSE(&options, "p", "--port", "--verbose"), "--port wants a value");
   assert_says(PARSE(&options, "p", "--port", "8o"), "whole number, not '8o'");
   assert_says(PARSE(&options, "p", "--port=70000"), "from 0 to 65535");
-  assert_says(PARSE(&options, "p", "--rate=fast"), "a number, not 'fast'");
   assert_says(PARSE(&options, "p", "--step-timeout=5"), "200ms");
   assert_says(PARSE(&options, "p", "--step-timeout=0"), "out of range");
   assert_says(PARSE(&options, "p", "--step-timeout=9999999999h"), "duration");
-  assert_says(PARSE(&options, "p", "--memory=5Q"), "64K");
-  assert_says(PARSE(&options, "p", "--memory=99999999T"), "size");
   assert_says(PARSE(&options, "p", "--verbose=yes"), "use --verbose or --no-verbose");
   assert_says(PARSE(&options, "p", "--no-verbose=1"), "takes no value");
   assert_null(options);
@@ -119,10 +110,8 @@ static void help_is_aligned_and_wrapped(void **state) {
   const char *expected =
       "  --port PORT          Port to listen on; 0 takes a free one. (default: 2222)\n"
       "  --job NAME           Name of this task's job in the cluster.\n"
-      "  --rate RATE          Learning rate. (default: 0.5)\n"
       "  --step-timeout TIME  How long a step may take before it is cancelled and all\n"
       "                       who wait for it are told so. (default: 10s)\n"
-      "  --memory SIZE        Most memory for buffers. (default: 64M)\n"
       "  --verbose            Say more.\n"
       "  --no-peer-link       Do not use the peer link.\n"
       "  --a-very-long-name-of-an-option SOMETHING\n"

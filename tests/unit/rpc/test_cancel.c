@@ -79,10 +79,6 @@ static bool note_deadline(void *arg, dp_rpc_call *call) {
   int64_t deadline = dp_rpc_call_deadline(call);
   atomic_store((atomic_llong *)arg,
                deadline == DP_FOREVER ? deadline : deadline - dp_clock_nanos());
-  dp_view agent, none;
-  assert_true(dp_rpc_call_metadata(call, "user-agent", &agent));
-  assert_false(dp_rpc_call_metadata(call, "no-such-key", &none));
-  assert_true(dp_view_starts_with(agent, "grpc"));
   assert_true(dp_view_starts_with(dp_view_of(dp_rpc_call_peer(call)), "127.0.0.1:"));
   echo(call);
   return true;

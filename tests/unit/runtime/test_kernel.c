@@ -101,7 +101,7 @@ static void test_stateful_kernels_are_shared(void **state) {
   dp_executor *apart = build_random(*state, NULL, 1);
   assert_int_equal(atomic_load(&made), 3);
   dp_executor_release(apart);
-  dp_kernel_cache_release(cache);
+  dp_kernel_cache_destroy(cache);
   assert_int_equal(atomic_load(&ended), 2);
   dp_executor_release(third);
   assert_int_equal(atomic_load(&ended), 3);

@@ -119,11 +119,13 @@ static void test_floats(void **state) {
 static void test_small_floats(void **state) {
   const float values[] = {0.1f, 1.0f, 65504.0f, 6e-8f, INFINITY, NAN, 1 / 3.f, -2048.0f};
   uint16_t bits[8];
-  dp_half_from_float_n(values, bits, 8);
+  for (int i = 0; i < 8; i++)
+    bits[i] = dp_half_from_float(values[i]);
   dp_tensor tensor = make(DP_HALF, dp_shape_vector(8), bits);
   EXPECT_FLAT(&tensor, {9, "0.0999755859 1 65504 5.96046448e-08 inf nan 0.333251953 -2048"});
   dp_tensor_deinit(&tensor);
-  dp_bfloat16_from_float_n(values, bits, 8);
+  for (int i = 0; i < 8; i++)
+    bits[i] = dp_bfloat16_from_float(values[i]);
   tensor = make(DP_BFLOAT16, dp_shape_vector(8), bits);
   EXPECT_FLAT(&tensor, {9, "0.100097656 1 65536 6.00703061e-08 inf nan 0.333984375 -2048"});
   dp_tensor_deinit(&tensor);

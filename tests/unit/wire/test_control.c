@@ -226,17 +226,17 @@ static void copies_deeply(void **state) {
 }
 
 static void last_map_entry_counts(void **state) {
-  Tensorflow__NameAttrList *list = NULL;
-  static const char text[] = "\x12\x07\x0a\x01"
+  Tensorflow__NodeDef *node = NULL;
+  static const char text[] = "\x2a\x07\x0a\x01"
                              "k\x12\x02\x18\x01"
-                             "\x12\x07\x0a\x01"
+                             "\x2a\x07\x0a\x01"
                              "k\x12\x02\x18\x02"
-                             "\x12\x03\x0a\x01"
+                             "\x2a\x03\x0a\x01"
                              "e";
-  assert_ok(dp_wire_unpack_bytes(&tensorflow__name_attr_list__descriptor, text, sizeof text - 1,
-                                 arena, &list));
-  assert_int_equal(dp_wire_list_attr(list, "k")->i, 2);
-  assert_null(dp_wire_list_attr(list, "e"));
+  assert_ok(
+      dp_wire_unpack_bytes(&tensorflow__node_def__descriptor, text, sizeof text - 1, arena, &node));
+  assert_int_equal(dp_wire_node_attr(node, "k")->i, 2);
+  assert_null(dp_wire_node_attr(node, "e"));
 }
 
 static void converts_shapes(void **state) {
