@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/memory.h"
-#include "base/thread.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/memory.h"
 #include "kernels/families_internal.h"
 #include "runtime/executor.h"

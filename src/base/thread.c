@@ -26,12 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/subnormal_internal.h"
 
 enum {
   CACHE_LINE = 64,
@@ -450,38 +450,13 @@ static bool search(worker *self) {
   return false;
 }
 
-/* ---- Subnormal numbers ---- */
-#if defined(__SSE2__)
-enum { FLUSH_BITS = 0x8040 }; /* of results and of operands */
-static unsigned long float_mode(void) {
-  return __builtin_ia32_stmxcsr();
-}
-static void set_float_mode(unsigned long mode) {
-  __builtin_ia32_ldmxcsr((unsigned)mode);
-}
-#elif defined(__aarch64__)
-enum { FLUSH_BITS = 1 << 24 };
-static unsigned long float_mode(void) {
-  return __builtin_aarch64_get_fpcr();
-}
-static void set_float_mode(unsigned long mode) {
-  __builtin_aarch64_set_fpcr((unsigned)mode);
-}
-#else
-enum { FLUSH_BITS = 0 };
-static unsigned long float_mode(void) {
-  return 0;
-}
-static void set_float_mode(unsigned long mode) {
-  (void)mode;
-}
-#endif
+/* ---- threads ---- */
 
 static void *worker_main(void *arg) {
   worker *self = arg;
   dp_pool *pool = self->pool;
   current_worker = self;
-  set_float_mode(float_mode() | FLUSH_BITS);
+  dp_set_float_mode(dp_float_mode() | DP_FLUSH_BITS);
   for (;;) {
     if (do_some_work(self) || search(self))
       continue;
@@ -570,10 +545,10 @@ bool dp_thread_lend(bool lend) {
   bool before = is_lent;
   is_lent = lend;
   if (lend && !before) {
-    own_mode = float_mode();
-    set_float_mode(own_mode | FLUSH_BITS);
+    own_mode = dp_float_mode();
+    dp_set_float_mode(own_mode | DP_FLUSH_BITS);
   } else if (before && !lend) {
-    set_float_mode(own_mode);
+    dp_set_float_mode(own_mode);
   }
   return before;
 }
@@ -597,53 +572,4 @@ int dp_core_count(void) {
     count = CPU_COUNT_S(size, set);
   CPU_FREE(set);
   return count > 0 ? count : 1;
-}
-
-/* ---- events ---- */
-
-void dp_event_init(dp_event *event) {
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&event->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
-  pthread_mutex_init(&event->mutex, NULL);
-  event->set = false;
-}
-
-void dp_event_deinit(dp_event *event) {
-  pthread_cond_destroy(&event->changed);
-  pthread_mutex_destroy(&event->mutex);
-}
-
-void dp_event_notify(dp_event *event) {
-  /* Under the lock to the end: a waiter may destroy the event as soon as it can return. */
-  pthread_mutex_lock(&event->mutex);
-  event->set = true;
-  pthread_cond_broadcast(&event->changed);
-  pthread_mutex_unlock(&event->mutex);
-}
-
-void dp_event_wait(dp_event *event) {
-  pthread_mutex_lock(&event->mutex);
-  while (!event->set)
-    pthread_cond_wait(&event->changed, &event->mutex);
-  pthread_mutex_unlock(&event->mutex);
-}
-
-bool dp_event_wait_until(dp_event *event, int64_t deadline_nanos) {
-  if (deadline_nanos == DP_FOREVER) {
-    dp_event_wait(event);
-    return true;
-  }
-  if (deadline_nanos < 0)
-    deadline_nanos = 0;
-  struct timespec deadline = {deadline_nanos / 1000000000, deadline_nanos % 1000000000};
-  pthread_mutex_lock(&event->mutex);
-  int result = 0;
-  while (!event->set && result == 0)
-    result = pthread_cond_timedwait(&event->changed, &event->mutex, &deadline);
-  bool set = event->set;
-  pthread_mutex_unlock(&event->mutex);
-  return set;
 }

@@ -44,18 +44,4 @@ void dp_pool_walk(dp_pool *pool, int64_t count, int64_t grain, bool backwards, d
 
 int dp_core_count(void);
 
-/* A one-shot event: wait until somebody notifies. */
-typedef struct dp_event {
-  pthread_mutex_t mutex;
-  pthread_cond_t changed;
-  bool set;
-} dp_event;
-
-void dp_event_init(dp_event *event);
-void dp_event_deinit(dp_event *event);
-void dp_event_notify(dp_event *event);
-void dp_event_wait(dp_event *event);
-/* False when the monotonic deadline (base/clock.h) came first. */
-bool dp_event_wait_until(dp_event *event, int64_t deadline_nanos);
-
 #endif

@@ -3,6 +3,7 @@
  * Calls are made on the caller's thread, which waits for their end. */
 #include "client/client_internal.h"
 
+#include "base/event.h"
 #include "base/thread.h"
 #include "client/differentiate.h"
 #include "kernels/kernels.h"

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include "kernels/dataset_internal.h"
+#include "base/event.h"
 #include "kernels/function_internal.h"
 
 dp_status *dp_captured_init(dp_captured *captured, dp_op_context *context, const char *attr,

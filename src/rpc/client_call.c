@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/thread.h"
 #include "rpc/network.h"
 #include "rpc/slices_internal.h"
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/event.h"
 #include "base/memory.h"
 #include "client/differentiate.h"
 #include "kernels/kernels.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/thread.h"
+#include "base/event.h"
 
 enum { MILLISECOND = 1000000 };
 

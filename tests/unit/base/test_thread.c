@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/thread.h"
 
 static atomic_int counter;

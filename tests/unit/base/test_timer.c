@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/event.h"
 #include "base/timer.h"
 
 enum { MILLISECOND = 1000000 };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "collective/collective.h"

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/event.h"
 #include "base/fault.h"
 #include "base/memory.h"
 #include "graph/graph.h"

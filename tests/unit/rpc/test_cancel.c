@@ -1,6 +1,7 @@
 /* A cancelled client, a client without time left and a client that is gone all reach the server's
  * scope, and the caller gets the reason he gave. */
 #include "rpc_fixture.h"
+#include "base/event.h"
 #include "base/fault.h"
 
 typedef struct outcome {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/memory.h"
 #include "kernels/families_internal.h"
 #include "runtime/executor.h"

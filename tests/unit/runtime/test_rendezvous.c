@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "base/event.h"
 #include "base/memory.h"
-#include "base/thread.h"
 #include "runtime/rendezvous.h"
 
 typedef struct answer {
