@@ -127,6 +127,10 @@ typedef struct collective_op {
   dp_arena *arena; /* of the algorithm's own */
 } collective_op;
 
+/* Gives the result, or an error (consumed), to the member and frees the op. */
+void dp_collective_finish(collective_op *op, dp_status *status);
+
+/* ---- Parts ---- */
 /* A part of the op begins or ends; ends with an error stop all other parts. The op ends, and is
  * gone, with its last part. */
 void dp_part_begin(collective_op *op);
@@ -141,6 +145,10 @@ void dp_part_send(collective_op *op, int32_t to, const char *key, const dp_tenso
                   int64_t begin, int64_t count);
 /* Runs fn(arg) now, or on the pool when `bytes` are many. */
 void dp_part_work(collective_op *op, size_t bytes, dp_task_fn fn, void *arg);
+/* Asks after members that do not take their chunks, each second until the op ends. */
+void dp_part_watch(collective_op *op);
+/* " 2 from /job:... 1 not taken by /job:..." With the op's lock held. */
+void dp_part_print_missing(const collective_op *op, dp_text *text);
 
 /* ---- Algorithms: all begin their parts and return. ---- */
 void dp_ring_start(collective_op *op);
