@@ -13,6 +13,8 @@ import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import gradient_flow_cases  # noqa: E402,F401
+import gradient_network_cases  # noqa: E402,F401
 from gradient_cases import CASES  # noqa: E402
 from gradient_matrix_cases import OLD_CASES, lstm_of  # noqa: E402
 

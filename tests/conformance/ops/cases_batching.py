@@ -2,24 +2,18 @@
 callers are tested through sessions (session/test_batching.py)."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, feed
+from runner import case_decorator, feed
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
+case = case_decorator(CASES)
 COUNT = [0]
 
 
 def name():
     COUNT[0] += 1
     return f"batcher{COUNT[0]}"
-
-
-def case(op, **options):
-    def wrap(build):
-        CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {build.__name__}", **options))
-        return build
-    return wrap
 
 
 def options(**changed):

@@ -5,25 +5,17 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
-from runner import Case, bfloat16, feed, make_op
+from runner import Case, bfloat16, case_decorator, feed, make_op
 from tensorflow.python.framework import function
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
+case = case_decorator(CASES)
 COUNT = [0]
 FOLDER = tempfile.mkdtemp(prefix="downpour-flow-")
 NUMBERS = [np.float32, np.float64, np.float16, bfloat16, np.int8, np.int16, np.int32, np.int64,
            np.uint8, np.uint16, np.uint32, np.uint64, np.complex64, np.complex128, np.bool_]
-
-
-def case(op, name="", producer=None):
-    """Decorator: the function builds nodes and returns fetches, or lists of fetches."""
-    def wrap(build):
-        CASES.append(Case(op, build=lambda: ({}, build()), producer=producer,
-                          name=f"{op} {name or build.__name__}"))
-        return build
-    return wrap
 
 
 def fresh(kind):

@@ -2,10 +2,11 @@
 tested through sessions."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, bfloat16, feed
+from runner import Case, bfloat16, case_decorator, feed
 
 R = tf.raw_ops
 CASES = []
+case = case_decorator(CASES)
 COUNT = [0]
 rng = np.random.RandomState(5)
 
@@ -67,13 +68,6 @@ def close(queue, cancel=False):
 
 def closed(queue):
     return [R.QueueIsClosedV2(handle=queue)]
-
-
-def case(op):
-    def wrap(build):
-        CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {build.__name__}"))
-        return build
-    return wrap
 
 
 for dtype in [np.float32, np.float64, np.float16, bfloat16, np.int8, np.int32, np.int64, np.uint8,

@@ -2,23 +2,17 @@
 What waits is tested through sessions (training/test_pipelines.py)."""
 import numpy as np
 import tensorflow as tf
-from runner import Case, feed
+from runner import Case, case_decorator, feed
 
 R = tf.raw_ops
 CASES = []
+case = case_decorator(CASES)
 COUNT = [0]
 
 
 def name():
     COUNT[0] += 1
     return f"area{COUNT[0]}"
-
-
-def case(op):
-    def wrap(build):
-        CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {build.__name__}"))
-        return build
-    return wrap
 
 
 class Area:

@@ -84,6 +84,18 @@ class Case:
         return f"{self.op}({','.join(text(i) for i in self.inputs)}{attrs})".replace("<dtype: ", "")
 
 
+def case_decorator(cases):
+    """What makes a case of a function that builds nodes and returns fetches, or lists of fetches;
+    it is named after the function unless told otherwise."""
+    def case(op, name="", **options):
+        def wrap(build):
+            cases.append(Case(op, build=lambda: ({}, build()), name=f"{op} {name or build.__name__}",
+                              **options))
+            return build
+        return wrap
+    return case
+
+
 def last_version_with(op):
     """The last version of graphs that may hold an op that is no more; None for all others."""
     definition = op_def_registry.get(op)
