@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/memory.h"
+#include "kernels/cross_internal.h"
 #include "kernels/ragged_internal.h"
 #include "kernels/string_internal.h"
 
@@ -16,22 +17,6 @@ typedef struct cross_state {
   int64_t buckets;
   uint64_t key;
 } cross_state;
-
-/* A column, and the features of the current row: [start, start + count) of its values. */
-typedef struct column {
-  const dp_tensor *values;
-  const dp_tensor *splits;  /* of a ragged column, else NULL */
-  const dp_tensor *indices; /* of a sparse column, else NULL */
-  int64_t start, count;
-  int64_t chosen; /* which feature the current combination takes */
-} column;
-
-typedef struct cross_plan {
-  const cross_state *state;
-  column *columns;
-  int32_t column_count;
-  int64_t batch;
-} cross_plan;
 
 /* ---- Attributes ---- */
 static dp_status *read_range(const dp_kernel_setup *setup, const char *name, int32_t *begin_out,
@@ -79,19 +64,19 @@ static dp_status *wrong_rank(void) {
 }
 
 static dp_status *open_ragged(const dp_op_context *context, const cross_state *state, int32_t i,
-                              column *to, int64_t *batch_out) {
+                              dp_cross_column *to, int64_t *batch_out) {
   const dp_tensor *values = dp_op_input(context, state->ragged_values + i);
   const dp_tensor *splits = dp_op_input(context, state->ragged_splits + i);
   if (values->shape.rank != 1 || splits->shape.rank != 1)
     return wrong_rank();
   DP_RETURN_IF_ERROR(dp_ragged_check_splits(splits, values->shape.elements));
-  *to = (column){.values = values, .splits = splits};
+  *to = (dp_cross_column){.values = values, .splits = splits};
   *batch_out = splits->shape.elements - 1;
   return NULL;
 }
 
 static dp_status *open_sparse(const dp_op_context *context, const cross_state *state, int32_t i,
-                              column *to, int64_t *batch_out) {
+                              dp_cross_column *to, int64_t *batch_out) {
   const dp_tensor *indices = dp_op_input(context, state->sparse_indices + i);
   const dp_tensor *values = dp_op_input(context, state->sparse_values + i);
   const dp_tensor *shape = dp_op_input(context, state->sparse_shape + i);
@@ -102,17 +87,20 @@ static dp_status *open_sparse(const dp_op_context *context, const cross_state *s
   if (indices->shape.dims[0] != values->shape.elements ||
       (values->shape.elements && indices->shape.dims[1] < 1))
     return DP_INVALID("Invalid SparseTensor %d", i);
-  *to = (column){.values = values, .indices = indices};
+  *to = (dp_cross_column){.values = values,
+                          .rows = indices->data,
+                          .row_count = indices->shape.dims[0],
+                          .row_stride = indices->shape.dims[1]};
   *batch_out = dp_tensor_int_at(shape, 0);
   return NULL;
 }
 
 static dp_status *open_dense(const dp_op_context *context, const cross_state *state, int32_t i,
-                             column *to, int64_t *batch_out) {
+                             dp_cross_column *to, int64_t *batch_out) {
   const dp_tensor *values = dp_op_input(context, state->dense + i);
   if (values->shape.rank != 2)
     return wrong_rank();
-  *to = (column){.values = values, .count = values->shape.dims[1]};
+  *to = (dp_cross_column){.values = values, .count = values->shape.dims[1]};
   *batch_out = values->shape.dims[0];
   return NULL;
 }
@@ -127,7 +115,7 @@ static dp_status *too_many(const cross_state *state, const char *kind, int32_t i
 }
 
 static dp_status *open_column(const dp_op_context *context, const cross_state *state, char kind,
-                              int32_t next[3], column *to, int64_t *batch_out) {
+                              int32_t next[3], dp_cross_column *to, int64_t *batch_out) {
   switch (kind) {
   case 'R':
     if (next[0] >= state->ragged_count)
@@ -146,12 +134,13 @@ static dp_status *open_column(const dp_op_context *context, const cross_state *s
   }
 }
 
-static dp_status *open_columns(const dp_op_context *context, cross_plan *plan) {
+static dp_status *open_columns(const dp_op_context *context, const cross_state *state,
+                               dp_cross *plan) {
   int32_t next[3] = {0};
   for (int32_t i = 0; i < plan->column_count; ++i) {
     int64_t batch;
-    DP_RETURN_IF_ERROR(open_column(context, plan->state, plan->state->order.data[i], next,
-                                   &plan->columns[i], &batch));
+    DP_RETURN_IF_ERROR(
+        open_column(context, state, state->order.data[i], next, &plan->columns[i], &batch));
     plan->batch = i ? plan->batch : batch;
     if (batch != plan->batch || batch < 0)
       return DP_INVALID("inputs must all have the same batch dimension size.");
@@ -160,64 +149,36 @@ static dp_status *open_columns(const dp_op_context *context, cross_plan *plan) {
 }
 
 /* ---- Walking ---- */
-static void rewind_columns(cross_plan *plan) {
-  for (int32_t i = 0; i < plan->column_count; ++i) {
-    column *column = &plan->columns[i];
-    column->start = 0;
-    if (column->indices)
-      column->count = 0;
-  }
-}
-
 /* Rows are visited in order: a sparse column goes on where the row before ended. */
-static void move_column(column *column, int64_t row) {
+static void move_column(dp_cross_column *column, int64_t row) {
   if (column->splits) {
     column->start = dp_tensor_int_at(column->splits, row);
     column->count = dp_tensor_int_at(column->splits, row + 1) - column->start;
     return;
   }
-  if (!column->indices) {
+  if (!column->rows) {
     column->start = row * column->count;
     return;
   }
-  const int64_t *indices = column->indices->data;
-  int64_t end = column->indices->shape.dims[0], stride = column->indices->shape.dims[1];
   column->start += column->count;
   column->count = 0;
-  while (column->start + column->count < end &&
-         indices[(column->start + column->count) * stride] <= row)
+  while (column->start + column->count < column->row_count &&
+         column->rows[(column->start + column->count) * column->row_stride] <= row)
     ++column->count;
 }
 
 /* Moves all columns; false when the combinations are more than a number can say. */
-static bool move_to(cross_plan *plan, int64_t row, int64_t *combinations_out) {
-  int64_t count = 1;
+static bool move_to(dp_cross *plan, int64_t row, int64_t *combinations_out) {
   for (int32_t i = 0; i < plan->column_count; ++i)
     move_column(&plan->columns[i], row);
-  for (int32_t i = 0; i < plan->column_count && count; ++i)
-    if (!plan->columns[i].count)
-      count = 0;
-  for (int32_t i = 0; i < plan->column_count && count; ++i)
-    if (__builtin_mul_overflow(count, plan->columns[i].count, &count))
-      return false;
-  *combinations_out = count;
-  return true;
-}
-
-/* The last column's feature changes fastest. */
-static void next_combination(cross_plan *plan) {
-  for (int32_t i = plan->column_count - 1; i >= 0; --i) {
-    if (++plan->columns[i].chosen < plan->columns[i].count)
-      return;
-    plan->columns[i].chosen = 0;
-  }
+  return dp_cross_count(plan, combinations_out);
 }
 
 /* ---- Values ---- */
-static int64_t hash_combination(const cross_plan *plan) {
-  uint64_t hash = plan->state->key, buckets = (uint64_t)plan->state->buckets;
+static int64_t hash_combination(const cross_state *state, const dp_cross *plan) {
+  uint64_t hash = state->key;
   for (int32_t i = 0; i < plan->column_count; ++i) {
-    const column *column = &plan->columns[i];
+    const dp_cross_column *column = &plan->columns[i];
     int64_t at = column->start + column->chosen;
     uint64_t feature;
     if (column->values->dtype == DP_STRING) {
@@ -228,57 +189,38 @@ static int64_t hash_combination(const cross_plan *plan) {
     }
     hash = dp_fingerprint_concat(hash, feature);
   }
-  return (int64_t)(hash % (plan->state->buckets > 0 ? buckets : (uint64_t)INT64_MAX));
+  return (int64_t)(hash % (uint64_t)(state->buckets > 0 ? state->buckets : INT64_MAX));
 }
 
-static void join_combination(const cross_plan *plan, dp_text *text) {
-  dp_text_clear(text);
-  for (int32_t i = 0; i < plan->column_count; ++i) {
-    const column *column = &plan->columns[i];
-    int64_t at = column->start + column->chosen;
-    if (i)
-      dp_text_append(text, "_X_", 3);
-    if (column->values->dtype == DP_STRING) {
-      dp_view feature = dp_string_at(column->values, at);
-      dp_text_append(text, feature.data, feature.length);
-    } else {
-      dp_text_printf(text, "%lld", (long long)dp_tensor_int_at(column->values, at));
-    }
-  }
-}
-
-static dp_status *write_row(cross_plan *plan, dp_tensor *values, int64_t begin, int64_t count,
-                            dp_text *text) {
-  for (int64_t at = begin; at < begin + count; ++at, next_combination(plan)) {
-    if (values->dtype == DP_INT64) {
-      ((int64_t *)values->data)[at] = hash_combination(plan);
-      continue;
-    }
-    join_combination(plan, text);
-    DP_RETURN_IF_ERROR(
-        dp_tstring_assign(dp_tensor_strings(values) + at, dp_text_string(text), text->length));
-  }
+static dp_status *write_row(const cross_state *state, dp_cross *plan, dp_tensor *values,
+                            int64_t begin, int64_t count, dp_text *scratch) {
+  for (int64_t at = begin; at < begin + count; ++at, dp_cross_next(plan))
+    if (values->dtype == DP_INT64)
+      ((int64_t *)values->data)[at] = hash_combination(state, plan);
+    else
+      DP_RETURN_IF_ERROR(
+          dp_cross_join(plan, dp_view_of("_X_"), scratch, dp_tensor_strings(values) + at));
   return NULL;
 }
 
-static dp_status *write_values(cross_plan *plan, dp_tensor *values) {
-  dp_text text = {0};
+static dp_status *write_values(const cross_state *state, dp_cross *plan, dp_tensor *values) {
+  dp_text scratch = {0};
   dp_status *status = NULL;
   int64_t at = 0, count;
-  rewind_columns(plan);
+  dp_cross_rewind(plan);
   for (int64_t row = 0; row < plan->batch && !status; ++row) {
     if (!move_to(plan, row, &count))
       continue; /* it was possible when they were counted */
-    status = write_row(plan, values, at, count, &text);
+    status = write_row(state, plan, values, at, count, &scratch);
     at += count;
   }
-  dp_text_deinit(&text);
+  dp_text_deinit(&scratch);
   return status;
 }
 
-static dp_status *write_splits(cross_plan *plan, dp_tensor *splits, int64_t *total_out) {
+static dp_status *write_splits(dp_cross *plan, dp_tensor *splits, int64_t *total_out) {
   int64_t total = 0, count, most = splits->dtype == DP_INT32 ? INT32_MAX : INT64_MAX;
-  rewind_columns(plan);
+  dp_cross_rewind(plan);
   for (int64_t row = 0; row <= plan->batch; ++row) {
     dp_ragged_store_split(splits, row, total);
     if (row == plan->batch)
@@ -290,8 +232,8 @@ static dp_status *write_splits(cross_plan *plan, dp_tensor *splits, int64_t *tot
   return NULL;
 }
 
-static dp_status *cross(dp_op_context *context, cross_plan *plan) {
-  DP_RETURN_IF_ERROR(open_columns(context, plan));
+static dp_status *cross(dp_op_context *context, const cross_state *state, dp_cross *plan) {
+  DP_RETURN_IF_ERROR(open_columns(context, state, plan));
   int64_t total, size;
   if (__builtin_add_overflow(plan->batch, 1, &size))
     return dp_status_out_of_memory();
@@ -301,14 +243,14 @@ static dp_status *cross(dp_op_context *context, cross_plan *plan) {
   DP_RETURN_IF_ERROR(write_splits(plan, splits, &total));
   shape = dp_shape_vector(total);
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &values));
-  return write_values(plan, values);
+  return write_values(state, plan, values);
 }
 
 static dp_status *cross_compute(dp_op_context *context, void *memory) {
   const cross_state *state = memory;
-  cross_plan plan = {.state = state, .column_count = (int32_t)state->order.length};
-  plan.columns = DP_NEW_ARRAY(column, state->order.length + 1);
-  dp_status *status = cross(context, &plan);
+  dp_cross plan = {.column_count = (int32_t)state->order.length};
+  plan.columns = DP_NEW_ARRAY(dp_cross_column, state->order.length + 1);
+  dp_status *status = cross(context, state, &plan);
   dp_free(plan.columns);
   return status;
 }

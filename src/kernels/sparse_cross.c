@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/checksum.h"
 #include "base/memory.h"
+#include "kernels/cross_internal.h"
 #include "kernels/sparse_internal.h"
 #include "kernels/string_internal.h"
 
@@ -39,21 +40,10 @@ static dp_status *cross_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* A column, and the features of the current example: [start, start + count) of its values. */
-typedef struct column {
-  const dp_tensor *values;
-  const int64_t *rows; /* of a sparse column: pairs of coordinates; else NULL */
-  int64_t row_count;
-  int64_t start, count;
-  int64_t chosen; /* which feature the current combination takes */
-} column;
-
 /* How values are made; of the hashed forms and of the text form. */
 typedef struct cross_plan {
+  dp_cross cross;
   const cross_state *state;
-  column *columns;
-  int32_t column_count;
-  int64_t batch;
   dp_view separator;
   int64_t buckets;
   bool is_strong;
@@ -85,17 +75,18 @@ static dp_status *open_sparse(dp_op_context *context, const cross_state *state, 
     return DP_INVALID("shape should imply a 2D tensor, but got %s at position %d",
                       dp_shape_text(&shape->shape), i);
   int64_t batch = dp_tensor_int_at(shape, 0);
-  plan->batch = i ? plan->batch : batch;
-  if (batch != plan->batch)
-    return DP_INVALID("Expected batch size %lld got %lld at position %d", (long long)plan->batch,
-                      (long long)batch, i);
+  plan->cross.batch = i ? plan->cross.batch : batch;
+  if (batch != plan->cross.batch)
+    return DP_INVALID("Expected batch size %lld got %lld at position %d",
+                      (long long)plan->cross.batch, (long long)batch, i);
   const int64_t *rows = indices->data;
   for (int64_t row = 0, last = 0; row < values->shape.dims[0]; last = rows[2 * row++]) {
     if (rows[2 * row] < last || rows[2 * row] >= batch)
       return DP_INVALID("indices[%lld,0] = %lld of position %d is not in order or not in [0, %lld)",
                         (long long)row, (long long)rows[2 * row], i, (long long)batch);
   }
-  plan->columns[i] = (column){.values = values, .rows = rows, .row_count = values->shape.dims[0]};
+  plan->cross.columns[i] = (dp_cross_column){
+      .values = values, .rows = rows, .row_count = values->shape.dims[0], .row_stride = 2};
   return NULL;
 }
 
@@ -106,11 +97,12 @@ static dp_status *open_dense(dp_op_context *context, const cross_state *state, i
     return DP_INVALID("Dense inputs should be a matrix but received shape %s at position %d",
                       dp_shape_text(&dense->shape), i);
   if (!state->sparse_count && !i)
-    plan->batch = dense->shape.dims[0];
-  if (dense->shape.dims[0] != plan->batch)
+    plan->cross.batch = dense->shape.dims[0];
+  if (dense->shape.dims[0] != plan->cross.batch)
     return DP_INVALID("Expected batch size %lld got %lld at dense tensor %d",
-                      (long long)plan->batch, (long long)dense->shape.dims[0], i);
-  plan->columns[state->sparse_count + i] = (column){.values = dense, .count = dense->shape.dims[1]};
+                      (long long)plan->cross.batch, (long long)dense->shape.dims[0], i);
+  plan->cross.columns[state->sparse_count + i] =
+      (dp_cross_column){.values = dense, .count = dense->shape.dims[1]};
   return NULL;
 }
 
@@ -150,28 +142,21 @@ static dp_status *open_columns(dp_op_context *context, const cross_state *state,
 }
 
 /* ---- Walking ---- */
-static void rewind_columns(cross_plan *plan) {
-  for (int32_t i = 0; i < plan->column_count; ++i) {
-    plan->columns[i].start = 0;
-    if (plan->columns[i].rows)
-      plan->columns[i].count = 0;
-  }
-}
-
 /* Moves all columns to the first example at or after `example` that may have combinations; returns
  * it, or the batch size. */
-static int64_t seek(cross_plan *plan, int64_t example) {
+static int64_t seek(const cross_plan *plan, int64_t example) {
+  const dp_cross *cross = &plan->cross;
   if (plan->state->sparse_count) {
-    const column *first = plan->columns;
+    const dp_cross_column *first = cross->columns;
     int64_t next = first->start + first->count;
-    example = next < first->row_count ? first->rows[2 * next] : plan->batch;
+    example = next < first->row_count ? first->rows[2 * next] : cross->batch;
   }
-  for (int32_t i = 0; i < plan->column_count && example < plan->batch; ++i) {
-    column *column = plan->columns + i;
+  for (int32_t i = 0; i < cross->column_count && example < cross->batch; ++i) {
+    dp_cross_column *column = cross->columns + i;
     if (!column->rows) {
       column->start = example * column->count;
       if (!column->count)
-        example = plan->batch; /* no combinations anywhere */
+        example = cross->batch; /* no combinations anywhere */
       continue;
     }
     column->start += column->count;
@@ -185,25 +170,10 @@ static int64_t seek(cross_plan *plan, int64_t example) {
   return example;
 }
 
-/* Combinations of the current example; false when there are more than a number can say. */
-static bool count_combinations(const cross_plan *plan, int64_t *count_out) {
-  int64_t count = plan->column_count ? 1 : 0;
-  for (int32_t i = 0; i < plan->column_count; ++i) {
-    if (!plan->columns[i].count) {
-      *count_out = 0;
-      return true;
-    }
-    if (__builtin_mul_overflow(count, plan->columns[i].count, &count))
-      return false;
-  }
-  *count_out = count;
-  return true;
-}
-
 /* ---- Values ---- */
 /* Numbers are their own hash, except in sparse columns of the later version: TensorFlow hashes the
  * low four bytes there, and the results are part of users' models. */
-static uint64_t hash_feature(const cross_plan *plan, const column *column) {
+static uint64_t hash_feature(const cross_plan *plan, const dp_cross_column *column) {
   int64_t at = column->start + column->chosen;
   dp_view bytes;
   if (column->values->dtype == DP_STRING) {
@@ -220,69 +190,42 @@ static uint64_t hash_feature(const cross_plan *plan, const column *column) {
 
 static int64_t hash_combination(const cross_plan *plan) {
   bool is_first = plan->state->is_first_version;
-  uint64_t hash = is_first ? plan->state->key : hash_feature(plan, plan->columns);
-  for (int32_t i = is_first ? 0 : 1; i < plan->column_count; ++i)
-    hash = dp_fingerprint_concat(hash, hash_feature(plan, plan->columns + i));
+  uint64_t hash = is_first ? plan->state->key : hash_feature(plan, plan->cross.columns);
+  for (int32_t i = is_first ? 0 : 1; i < plan->cross.column_count; ++i)
+    hash = dp_fingerprint_concat(hash, hash_feature(plan, plan->cross.columns + i));
   return (int64_t)(hash % (plan->buckets > 0 ? (uint64_t)plan->buckets : (uint64_t)INT64_MAX));
 }
 
-static void join_combination(const cross_plan *plan, dp_text *text) {
-  dp_text_clear(text);
-  for (int32_t i = 0; i < plan->column_count; ++i) {
-    const column *column = plan->columns + i;
-    int64_t at = column->start + column->chosen;
-    if (i)
-      dp_text_append(text, plan->separator.data, plan->separator.length);
-    if (column->values->dtype == DP_STRING) {
-      dp_view feature = dp_string_at(column->values, at);
-      dp_text_append(text, feature.data, feature.length);
-    } else {
-      dp_text_printf(text, "%lld", (long long)dp_tensor_int_at(column->values, at));
-    }
-  }
-}
-
-/* The last column's feature changes fastest; false after the last combination. */
-static bool next_combination(cross_plan *plan) {
-  for (int32_t i = plan->column_count - 1; i >= 0; --i) {
-    if (++plan->columns[i].chosen < plan->columns[i].count)
-      return true;
-    plan->columns[i].chosen = 0;
-  }
-  return false;
-}
-
 static dp_status *fill(cross_plan *plan, int64_t *indices, dp_tensor *values) {
-  dp_text text = {0};
+  dp_cross *cross = &plan->cross;
+  dp_text scratch = {0};
   dp_status *status = NULL;
   int64_t at = 0, count;
-  rewind_columns(plan);
-  for (int64_t example = seek(plan, 0); example < plan->batch && !status;
+  dp_cross_rewind(cross);
+  for (int64_t example = seek(plan, 0); example < cross->batch && !status;
        example = seek(plan, example + 1)) {
-    if (!count_combinations(plan, &count) || !count)
-      continue;
-    for (int64_t i = 0; i < count && !status; ++i, ++at, next_combination(plan)) {
+    if (!dp_cross_count(cross, &count))
+      continue; /* it was possible when they were counted */
+    for (int64_t i = 0; i < count && !status; ++i, ++at, dp_cross_next(cross)) {
       indices[2 * at] = example;
       indices[2 * at + 1] = i;
-      if (plan->state->is_hashed) {
+      if (plan->state->is_hashed)
         ((int64_t *)values->data)[at] = hash_combination(plan);
-      } else {
-        join_combination(plan, &text);
-        status =
-            dp_tstring_assign(dp_tensor_strings(values) + at, dp_text_string(&text), text.length);
-      }
+      else
+        status = dp_cross_join(cross, plan->separator, &scratch, dp_tensor_strings(values) + at);
     }
   }
-  dp_text_deinit(&text);
+  dp_text_deinit(&scratch);
   return status;
 }
 
-static dp_status *cross(dp_op_context *context, cross_plan *plan) {
+static dp_status *cross_all(dp_op_context *context, cross_plan *plan) {
   DP_RETURN_IF_ERROR(open_columns(context, plan->state, plan));
   int64_t total = 0, largest = 0, count, *indices;
-  rewind_columns(plan);
-  for (int64_t example = seek(plan, 0); example < plan->batch; example = seek(plan, example + 1)) {
-    if (!count_combinations(plan, &count) || __builtin_add_overflow(total, count, &total))
+  dp_cross_rewind(&plan->cross);
+  for (int64_t example = seek(plan, 0); example < plan->cross.batch;
+       example = seek(plan, example + 1)) {
+    if (!dp_cross_count(&plan->cross, &count) || __builtin_add_overflow(total, count, &total))
       return DP_INVALID("The cross has more combinations than 2^63 - 1");
     largest = count > largest ? count : largest;
   }
@@ -290,17 +233,18 @@ static dp_status *cross(dp_op_context *context, cross_plan *plan) {
   dp_tensor *values;
   DP_RETURN_IF_ERROR(dp_sparse_allocate_indices(context, 0, total, 2, &indices));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &values));
-  DP_RETURN_IF_ERROR(dp_sparse_output_dims(context, 2, (int64_t[]){plan->batch, largest}, 2));
+  DP_RETURN_IF_ERROR(dp_sparse_output_dims(context, 2, (int64_t[]){plan->cross.batch, largest}, 2));
   return fill(plan, indices, values);
 }
 
 static dp_status *cross_compute(dp_op_context *context, void *memory) {
   const cross_state *state = memory;
-  cross_plan plan = {.state = state,
-                     .column_count = state->sparse_count + state->dense_end - state->dense_begin};
-  plan.columns = DP_NEW_ARRAY(column, (size_t)plan.column_count + 1);
-  dp_status *status = cross(context, &plan);
-  dp_free(plan.columns);
+  cross_plan plan = {.state = state};
+  dp_cross *cross = &plan.cross;
+  cross->column_count = state->sparse_count + state->dense_end - state->dense_begin;
+  cross->columns = DP_NEW_ARRAY(dp_cross_column, (size_t)cross->column_count + 1);
+  dp_status *status = cross_all(context, &plan);
+  dp_free(cross->columns);
   return status;
 }
 
