@@ -2,7 +2,7 @@
 banded matrices, ragged tensors, images. The same form as gradient_cases.py."""
 import numpy as np
 import tensorflow as tf
-from gradient_cases import CASES, case, random, raw, tf1
+from gradient_cases import CASES, case, random, raw
 
 
 def symmetric(*shape, dtype=np.float64):

@@ -1,17 +1,16 @@
 """Conditional accumulators, dense and sparse: sums, means, stale gradients, and what they refuse."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh
 from runner import Case, feed
 
 R = tf.raw_ops
 CASES = []
-COUNT = [0]
 rng = np.random.RandomState(9)
 
 
 def name():
-    COUNT[0] += 1
-    return f"accumulator{COUNT[0]}"
+    return fresh("accumulator")
 
 
 class Dense:

@@ -2,18 +2,17 @@
 callers are tested through sessions (session/test_batching.py)."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh
 from runner import case_decorator, feed
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
 case = case_decorator(CASES)
-COUNT = [0]
 
 
 def name():
-    COUNT[0] += 1
-    return f"batcher{COUNT[0]}"
+    return fresh("batcher")
 
 
 def options(**changed):

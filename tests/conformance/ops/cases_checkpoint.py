@@ -3,19 +3,16 @@
 The folder is made anew for each process; both sides write to it and read back, and some files were
 written by genuine TensorFlow before. test_checkpoint_files.py compares the files themselves.
 """
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import scratch_folder
 from runner import Case, bfloat16
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
-FOLDER = tempfile.mkdtemp(prefix="downpour-checkpoint-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("checkpoint")
 TYPES = [np.float32, np.float64, np.int32, np.uint8, np.int16, np.int8, np.complex64, np.int64,
          np.bool_, bfloat16, np.uint16, np.complex128, np.float16, np.uint32, np.uint64]
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -1,27 +1,23 @@
 """Datasets: every kind walked to its end on both sides, with the same elements in the same order."""
-import atexit
 import gzip
 import os
-import shutil
-import tempfile
 import zlib
 
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, scratch_folder
 from runner import Case
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset")
 CASES = []
 
 
 def digit(n):
     """A small number as a string."""
     return tf.gather(tf.constant([str(i) for i in range(10)]), n)
-
 
 
 def path(name):
@@ -156,18 +152,16 @@ walk("ShuffleDataset", lambda: D.range(3).shuffle(tf.constant(0, tf.int64)), 1, 
 
 # ---- Caches ----
 walk("CacheDataset", lambda: plain(D.range(4).shuffle(4, 3).cache().repeat(3)), 13, "memory")
-COUNT = [0]
 
 
-def fresh(name):
+def fresh_path(name):
     """Another path each time a graph is built: the two sides must not find each other's cache."""
-    COUNT[0] += 1
-    return path(f"{name}{COUNT[0]}")
+    return path(fresh(name))
 
 
 CASES.append(Case("CacheDataset", build=lambda: (lambda it: ({}, [[it.initializer]] +
                                                              [[it.get_next()]] * 9))(
-    tf1.data.make_initializable_iterator(plain(D.range(4).cache(fresh("cache")).repeat(2)))),
+    tf1.data.make_initializable_iterator(plain(D.range(4).cache(fresh_path("cache")).repeat(2)))),
     name="CacheDataset file"))
 with tf.Graph().as_default(), tf1.Session() as session:
     it = tf1.data.make_initializable_iterator(plain(D.from_tensor_slices(

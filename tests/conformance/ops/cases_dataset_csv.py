@@ -1,50 +1,31 @@
 """Datasets of the records of CSV files, and of the names of files that match patterns."""
-import atexit
 import gzip
 import os
-import shutil
-import tempfile
 import zlib
 
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, quiet, scratch_folder, start_and_next
 from runner import Case, feed, make_op
 
 tf1 = tf.compat.v1
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-csv-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset-csv")
 CASES = []
-COUNT = [0]
 
 
 def write(content, pack=None):
-    COUNT[0] += 1
-    path = os.path.join(FOLDER, f"{COUNT[0]}.csv")
+    path = os.path.join(FOLDER, fresh("csv"))
     with open(path, "wb") as file:
         file.write(pack(content) if pack else content)
     return path
-
-
-def quiet():
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return options
 
 
 def walk(op, make, types, steps, text):
     types, shapes = list(types), [[]] * len(types)
 
     def build():
-        COUNT[0] += 1
-        kept = make_op("OptionsDataset", input_dataset=make(), output_types=types,
-                       output_shapes=shapes,
-                       serialized_options=quiet()._to_proto().SerializeToString())
-        iterator = make_op("IteratorV2", shared_name=f"csv{COUNT[0]}", container="",
-                           output_types=types, output_shapes=shapes)
-        element = tf.nest.flatten(make_op("IteratorGetNext", iterator=iterator, output_types=types,
-                                          output_shapes=shapes))
-        return {}, [[make_op("MakeIterator", dataset=kept, iterator=iterator)]] + [element] * steps
+        start, element = start_and_next(make(), types, shapes)
+        return {}, [[start]] + [element] * steps
     CASES.append(Case(op, build=build, name=f"{op} {text} {len(CASES)}"))
 
 

@@ -1,22 +1,17 @@
 """Iterators that several devices share, whose elements go to them in turn; and datasets that a
 function generates from a state, which carry the elements to the devices."""
 import tensorflow as tf
+from fixtures import fresh
 from runner import Case
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
 CASES = []
-COUNT = [0]
 
 
 def case(op, build, text, **more):
     CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {text}", **more))
-
-
-def fresh(kind):
-    COUNT[0] += 1
-    return f"{kind}{COUNT[0]}"
 
 
 class Shared:

@@ -1,21 +1,17 @@
 """Datasets that choose, group, regroup and parse elements: built node by node under all their names,
 and as tf.data builds them; each walked to its end."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, quiet, scratch_folder, start_and_next
 from runner import Case, feed, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-more-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset-more")
 CASES = []
-COUNT = [0]
 
 
 def number(value):
@@ -26,27 +22,14 @@ def path(name):
     return os.path.join(FOLDER, name)
 
 
-def quiet():
-    """Nothing rewritten, nothing tuned."""
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return options
-
-
 def walk(op, make, steps, name="", types=(tf.int64,), shapes=None, since=None):
     """`steps` elements of the dataset whose variant `make` gives; more than there are, so that the
     end is seen too."""
     types, shapes = list(types), list(shapes or [None] * len(types))
 
     def build():
-        COUNT[0] += 1
-        iterator = R.IteratorV2(shared_name=f"more{COUNT[0]}", container="", output_types=types,
-                                output_shapes=shapes)
-        kept = R.OptionsDataset(input_dataset=make(), output_types=types, output_shapes=shapes,
-                                serialized_options=quiet()._to_proto().SerializeToString())
-        element = R.IteratorGetNext(iterator=iterator, output_types=types, output_shapes=shapes)
-        return {}, [[R.MakeIterator(dataset=kept, iterator=iterator)]] + [list(element)] * steps
+        start, element = start_and_next(make(), types, shapes)
+        return {}, [[start]] + [element] * steps
     CASES.append(Case(op, build=build, name=f"{op} {name}", since=since))
 
 
@@ -439,8 +422,7 @@ def sparse_batch(op, size, row, dataset=None):
 def sparse_walk(op, steps, name, *arguments, dtype=tf.int64):
     """The elements are read as sparse tensors: variants cannot be fetched."""
     def build():
-        COUNT[0] += 1
-        iterator = R.IteratorV2(shared_name=f"more{COUNT[0]}", container="",
+        iterator = R.IteratorV2(shared_name=fresh("more"), container="",
                                 output_types=[tf.variant], output_shapes=[None])
         element = R.IteratorGetNext(iterator=iterator, output_types=[tf.variant],
                                     output_shapes=[None])[0]

@@ -1,21 +1,17 @@
 """Datasets and iterators under their older, experimental and anonymous names: each one built node by
 node, and walked to its end."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import as_it_is, fresh, scratch_folder, start_and_next
 from runner import Case, feed, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-names-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset-names")
 CASES = []
-COUNT = [0]
 NEW = (2, 13)  # the first version with some of these
 
 
@@ -23,30 +19,8 @@ def number(value):
     return feed(value, tf.int64)
 
 
-def fresh(kind):
-    COUNT[0] += 1
-    return f"{kind}{COUNT[0]}"
-
-
 def path(name):
     return os.path.join(FOLDER, name)
-
-
-def as_it_is(variant, types, shapes):
-    """Kept from the optimizers, which cannot write all of these ops into a graph."""
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return R.OptionsDataset(input_dataset=variant, output_types=types, output_shapes=shapes,
-                            serialized_options=options._to_proto().SerializeToString())
-
-
-def start_and_next(variant, types, shapes, get_next="IteratorGetNext"):
-    iterator = R.IteratorV2(shared_name=fresh("iterator"), container="", output_types=types,
-                            output_shapes=shapes)
-    return (R.MakeIterator(dataset=as_it_is(variant, types, shapes), iterator=iterator),
-            tf.nest.flatten(make_op(get_next, iterator=iterator, output_types=types,
-                                    output_shapes=shapes)))
 
 
 def walk(op, make, steps, name="", types=(tf.int64,), shapes=(None,),

@@ -1,20 +1,16 @@
 """Datasets that parse examples: node by node under all their names, and as tf.data and estimators
 build them from files of records."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import quiet, scratch_folder, start_and_next
 from runner import Case, feed, make_op
 
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-parse-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset-parse")
 CASES = []
-COUNT = [0]
 NAMES = ["ParseExampleDataset", "ParseExampleDatasetV2", "ExperimentalParseExampleDataset"]
 
 
@@ -42,13 +38,6 @@ EXAMPLES = [
 ]
 MANY = [example(id=list(range(i % 7)), name=[b"n%d" % i] * (i % 3), weight=[float(i), i / 3],
                 label=[float(i % 2)]) for i in range(301)]
-
-
-def quiet():
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return options
 
 
 def batches(size=2, examples=None):
@@ -79,7 +68,6 @@ def nodes(op, steps=4, dataset=batches, sparse=(), dense=(), ragged=(), calls=2,
                         key=lambda entry: entry[0])
 
     def build():
-        COUNT[0] += 1
         made = types or [tf.variant if kind != "dense" else dtype
                          for _, kind, dtype, _, _ in components]
         known = shapes or [shape for *_, shape in components]
@@ -96,16 +84,10 @@ def nodes(op, steps=4, dataset=batches, sparse=(), dense=(), ragged=(), calls=2,
                           sparse_types=[dtype for _, dtype in sparse],
                           dense_shapes=[shape for _, shape, _ in dense],
                           output_types=made, output_shapes=known, **more)
-        variant = make_op("OptionsDataset", input_dataset=variant, output_types=made,
-                          output_shapes=known,
-                          serialized_options=quiet()._to_proto().SerializeToString())
-        iterator = make_op("IteratorV2", shared_name=f"parse{COUNT[0]}", container="",
-                           output_types=made, output_shapes=known)
-        element = tf.nest.flatten(make_op("IteratorGetNext", iterator=iterator, output_types=made,
-                                          output_shapes=known))
+        start, element = start_and_next(variant, made, known)
         plain = [part for value, (_, kind, dtype, splits, _) in zip(element, components)
                  for part in unbox(value, kind, dtype, splits)]
-        return {}, [[make_op("MakeIterator", dataset=variant, iterator=iterator)]] + [plain] * steps
+        return {}, [[start]] + [plain] * steps
     CASES.append(Case(op, build=build, name=f"{op} {text} {len(CASES)}"))
 
 

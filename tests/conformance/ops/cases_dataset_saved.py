@@ -1,19 +1,15 @@
 """Datasets that are written to files and read back: Dataset.save, Dataset.load."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
-from cases_dataset_more import quiet
+from fixtures import quiet, scratch_folder
 from runner import Case
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf.data.Dataset
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-saved-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset-saved")
 CASES = []
 
 

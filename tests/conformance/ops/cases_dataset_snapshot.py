@@ -2,8 +2,8 @@
 
 Both sides write below the same path; as each names its folders itself, neither sees the other's."""
 import tensorflow as tf
-from cases_dataset_more import quiet
 from cases_dataset_saved import SOURCES, in_order, numbers, path, taken
+from fixtures import quiet
 from runner import Case
 
 R = tf.raw_ops

@@ -1,33 +1,17 @@
 """States of iterators: saved into checkpoints in the middle of a walk, and restored into the same
 iterator, into a fresh one, and by tf.train.Saver."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, quiet, scratch_folder
 from runner import Case
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
-FOLDER = tempfile.mkdtemp(prefix="downpour-dataset-state-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("dataset-state")
 CASES = []
-COUNT = [0]
-
-
-def fresh(kind):
-    COUNT[0] += 1
-    return f"{kind}{COUNT[0]}"
-
-
-def quiet():
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return options
 
 
 def case(op, build, text, **more):

@@ -2,22 +2,17 @@
 are not here: genuine TensorFlow dies of them."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh
 from runner import Case, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
 CASES = []
-COUNT = [0]
 
 
 def case(op, build, text):
     CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {text}"))
-
-
-def fresh():
-    COUNT[0] += 1
-    return f"filled{COUNT[0]}"
 
 
 SAMPLES = {tf.string: np.array([b"a", b"b" * 40, b""], object), tf.int32: np.array([3, -1, 0], np.int32),
@@ -35,7 +30,7 @@ def dataset(keys, values, key, value):
 def filled(key, value, make, again=None, questions=None, kind="HashTableV2"):
     """The table is filled, asked, filled once more and asked again."""
     def build():
-        table = make_op(kind, key_dtype=key, value_dtype=value, shared_name=fresh(), container="",
+        table = make_op(kind, key_dtype=key, value_dtype=value, shared_name=fresh("filled"), container="",
                         use_node_name_sharing=False)
         asked = SAMPLES[key] if questions is None else questions
         answers = [R.LookupTableFindV2(table_handle=table, keys=tf.constant(asked, key),
@@ -83,7 +78,7 @@ case(OP, by_python, "StaticHashTable")
 
 def first_dense(**attributes):
     table = make_op("MutableDenseHashTable", empty_key=tf.constant(0, tf.int64), value_dtype=tf.int64,
-                    value_shape=[], shared_name=fresh(), container="", use_node_name_sharing=False,
+                    value_shape=[], shared_name=fresh("filled"), container="", use_node_name_sharing=False,
                     **dict(dict(initial_num_buckets=16, max_load_factor=0.5), **attributes))
     return [[R.LookupTableSize(table_handle=table)]]
 

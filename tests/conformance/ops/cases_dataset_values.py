@@ -2,39 +2,24 @@
 thread pools."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, start_and_next
 from runner import Case, feed, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 D = tf1.data.Dataset
 CASES = []
-COUNT = [0]
 
 
 def case(op, build, text, **more):
     CASES.append(Case(op, build=lambda: ({}, build()), name=f"{op} {text}", **more))
 
 
-def fresh():
-    COUNT[0] += 1
-    return f"values{COUNT[0]}"
-
-
-def quiet():
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return options
-
-
 def walk(op, make, steps, text, types=(tf.int64,), shapes=None, since=None):
     def build():
         kinds, forms = list(types), list(shapes or [None] * len(types))
-        kept = R.OptionsDataset(input_dataset=make(), output_types=kinds, output_shapes=forms,
-                                serialized_options=quiet()._to_proto().SerializeToString())
-        iterator = R.IteratorV2(shared_name=fresh(), container="", output_types=kinds, output_shapes=forms)
-        element = list(R.IteratorGetNext(iterator=iterator, output_types=kinds, output_shapes=forms))
-        return [[R.MakeIterator(dataset=kept, iterator=iterator)]] + [element] * steps
+        start, element = start_and_next(make(), kinds, forms)
+        return [[start]] + [element] * steps
     case(op, build, text, since=since)
 
 
@@ -143,7 +128,7 @@ for prefix in ["", "Experimental"]:
             f"{p}ThreadPoolDataset", input_dataset=variant(D.range(3)), output_types=[tf.int64],
             output_shapes=[None], thread_pool=make_op(
                 f"{p}ThreadPoolHandle", num_threads=n, max_intra_op_parallelism=1, display_name="pool",
-                container="", shared_name=fresh())), 4, str(threads))
+                container="", shared_name=fresh("values"))), 4, str(threads))
 
 # ---- Packed elements ----
 rng = np.random.RandomState(3)

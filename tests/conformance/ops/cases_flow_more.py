@@ -1,10 +1,10 @@
 """Flow along reference edges, ops that pass a value on, printing, gradients of functions, and the
 ops that other sides of TensorFlow put into graphs themselves."""
 import os
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, scratch_folder
 from runner import Case, bfloat16, case_decorator, feed, make_op
 from tensorflow.python.framework import function
 
@@ -12,15 +12,9 @@ R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
 case = case_decorator(CASES)
-COUNT = [0]
-FOLDER = tempfile.mkdtemp(prefix="downpour-flow-")
+FOLDER = scratch_folder("flow")
 NUMBERS = [np.float32, np.float64, np.float16, bfloat16, np.int8, np.int16, np.int32, np.int64,
            np.uint8, np.uint16, np.uint32, np.uint64, np.complex64, np.complex128, np.bool_]
-
-
-def fresh(kind):
-    COUNT[0] += 1
-    return f"{kind}{COUNT[0]}"
 
 
 def variable(value):

@@ -1,19 +1,17 @@
 """Lookup tables of all kinds: filling, finding, changing, exporting, and what they refuse."""
 import os
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh, scratch_folder
 from runner import Case, feed
 
 R = tf.raw_ops
 CASES = []
-COUNT = [0]
 
 
 def name():
-    COUNT[0] += 1
-    return f"table{COUNT[0]}"
+    return fresh("table")
 
 
 def case(op, build, text=None, unordered=False):
@@ -367,12 +365,11 @@ for build in [dense_numbers, dense_strings, dense_vector_keys, dense_int32, dens
 
 
 # ---- Text files ----
-FOLDER = tempfile.mkdtemp()
+FOLDER = scratch_folder("lookup")
 
 
 def text(lines):
-    COUNT[0] += 1
-    path = os.path.join(FOLDER, f"{COUNT[0]}.txt")
+    path = os.path.join(FOLDER, fresh("text"))
     with open(path, "w") as file:
         file.write("".join(line + "\n" for line in lines))
     return path

@@ -1,10 +1,10 @@
 """Errors that people meet every day, compared word for word: they read the message, search for it,
 and some programs look for words in it."""
 import pathlib
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import scratch_folder
 from runner import Case
 
 CASES = []
@@ -77,7 +77,7 @@ def wrong_components():
 
 
 def no_records():
-    path = pathlib.Path(tempfile.mkdtemp()) / "text"
+    path = pathlib.Path(scratch_folder("messages")) / "text"
     path.write_bytes(b"this is a text and not a file of records")
     records = tf.compat.v1.data.TFRecordDataset(str(path))
     iterator = tf.compat.v1.data.make_initializable_iterator(records)

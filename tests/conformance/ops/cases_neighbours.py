@@ -1,18 +1,15 @@
 """Single ops beside their families: vocabularies and matrices of warm starts, counts, old names of decompositions."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import scratch_folder
 from runner import Case
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
-FOLDER = tempfile.mkdtemp(prefix="downpour-neighbours-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("neighbours")
 
 
 def add(op, inputs, name="", outputs=None, **attrs):

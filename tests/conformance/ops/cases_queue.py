@@ -2,18 +2,17 @@
 tested through sessions."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh
 from runner import Case, bfloat16, case_decorator, feed
 
 R = tf.raw_ops
 CASES = []
 case = case_decorator(CASES)
-COUNT = [0]
 rng = np.random.RandomState(5)
 
 
 def name():
-    COUNT[0] += 1
-    return f"queue{COUNT[0]}"
+    return fresh("queue")
 
 
 def fifo(types=(tf.float32,), shapes=(), shared=None, **attrs):

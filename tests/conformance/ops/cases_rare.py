@@ -1,12 +1,10 @@
 """Single ops of which each is a family of its own: scripts of code points, constants in files, isotonic regression,
 places in a random permutation, the first batch normalization, convolutions with mirrored edges."""
-import atexit
 import pathlib
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
+from fixtures import scratch_folder
 from runner import Case, bfloat16, make_op, tf1
 
 CASES = []
@@ -25,8 +23,7 @@ add("UnicodeScript", [np.int32(0x3042)], "scalar")
 add("UnicodeScript", [np.zeros((0, 2), np.int32)], "nothing")
 
 # ---- ImmutableConst ----
-FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="downpour-rare-"))
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = pathlib.Path(scratch_folder("rare"))
 (FOLDER / "numbers").write_bytes(np.arange(24, dtype=np.float32).tobytes())
 for dtype, shape in ((tf.float32, [2, 3, 4]), (tf.float32, [5]), (tf.int64, []), (tf.uint8, [96]), (tf.complex64, [12]),
                      (tf.float64, [13]), (tf.string, [2])):

@@ -1,16 +1,16 @@
 """Readers of all kinds: keys and values of files from a queue, counts, state, and what they refuse."""
 import gzip
 import os
-import tempfile
 import zlib
 
 import tensorflow as tf
+from fixtures import fresh, scratch_folder
 from runner import Case, make_op
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
-FOLDER = tempfile.mkdtemp(prefix="downpour-readers-")
+FOLDER = scratch_folder("readers")
 
 
 def write(name, data):
@@ -29,14 +29,10 @@ def write_records(name, records, compression=None):
     return path
 
 
-COUNT = [0]
-
-
 def queue_of(paths, dtype=tf.string, components=1, shape=()):
     """(handle, runs that fill and close it)"""
-    COUNT[0] += 1
     queue = R.FIFOQueueV2(component_types=[dtype] * components, shapes=[list(shape)] * components,
-                          shared_name=f"files{COUNT[0]}")
+                          shared_name=fresh("files"))
     runs = [[R.QueueEnqueueManyV2(handle=queue, components=[tf.constant(paths, dtype)] * components)]] \
         if len(paths) else []
     return queue, runs + [[R.QueueCloseV2(handle=queue)]]

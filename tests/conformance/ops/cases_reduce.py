@@ -3,7 +3,7 @@ import numpy as np
 import tensorflow as tf
 
 from runner import Case, bfloat16
-from cases_math import C, F, I, REAL, SIGNED, UNSIGNED, values
+from cases_math import C, F, I, REAL, values
 
 CASES = []
 

@@ -3,7 +3,7 @@ import numpy as np
 import tensorflow as tf
 
 from runner import Case, bfloat16
-from cases_math import C, F, I, REAL, SIGNED, values
+from cases_math import C, F, I, REAL, values
 
 CASES = []
 LOOSE = {"float16": (1e-2, 2e-2), "bfloat16": (3e-2, 1e-1)}

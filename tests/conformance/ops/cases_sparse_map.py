@@ -1,12 +1,12 @@
 """Sparse tensors in maps: put in one by one or by rows, taken out and joined."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh
 from runner import Case, feed
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 CASES = []
-COUNT = [0]
 
 
 def sparse(indices, values, shape, dtype):
@@ -15,10 +15,7 @@ def sparse(indices, values, shape, dtype):
 
 
 def case(op, build, text):
-    def run():
-        COUNT[0] += 1
-        return {}, build(f"map{COUNT[0]}")
-    CASES.append(Case(op, build=run, name=f"{op} {text}"))
+    CASES.append(Case(op, build=lambda: ({}, build(fresh("map"))), name=f"{op} {text}"))
 
 
 SAMPLES = {tf.float32: [1., 2., 3.], tf.string: ["a", "b" * 30, ""], tf.int64: [1, -2, 3], tf.bool: [True, False, True],

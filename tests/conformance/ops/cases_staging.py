@@ -2,17 +2,16 @@
 What waits is tested through sessions (training/test_pipelines.py)."""
 import numpy as np
 import tensorflow as tf
+from fixtures import fresh
 from runner import Case, case_decorator, feed
 
 R = tf.raw_ops
 CASES = []
 case = case_decorator(CASES)
-COUNT = [0]
 
 
 def name():
-    COUNT[0] += 1
-    return f"area{COUNT[0]}"
+    return fresh("area")
 
 
 class Area:

@@ -1,19 +1,16 @@
 """Summaries as strings, and the ops that write them to events files."""
-import atexit
 import os
-import shutil
-import tempfile
 
 import numpy as np
 import tensorflow as tf
 from pictures import seen
+from fixtures import scratch_folder
 from runner import Case, bfloat16
 
 R = tf.raw_ops
 tf1 = tf.compat.v1
 RNG = np.random.RandomState(3)
-FOLDER = tempfile.mkdtemp(prefix="downpour-summary-")
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+FOLDER = scratch_folder("summary")
 REALS = [np.float32, np.float64, np.float16, bfloat16, np.int8, np.int16, np.int32, np.int64,
          np.uint8, np.uint16, np.uint32, np.uint64]
 CASES = []
