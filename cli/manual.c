@@ -62,7 +62,8 @@ static void print_all(void) {
     print_text(dp_command_at(i)->summary);
     printf("\n");
   }
-  printf(".SH SEE ALSO\n.BR downpour\\-serve (1),\n.BR downpour\\-launch (1)\n");
+  printf(".SH SEE ALSO\n.BR downpour\\-serve (1),\n.BR downpour\\-launch (1),\n"
+         ".BR downpour\\-status (1),\n.BR downpour\\-stop (1),\n.BR downpour\\-ops (1)\n");
 }
 
 static int print_manual(const dp_options *options) {

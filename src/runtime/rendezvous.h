@@ -1,9 +1,9 @@
 /* Rendezvous: where Send meets Recv within a step.
  *
  * A key pairs one value with one receiver; either may come first. Keys whose source is another task
- * leave through the remote table, which the worker fills (RecvTensor, peer link). An aborted
- * rendezvous answers every waiting and later call with the reason. All functions may be called from
- * any thread; callbacks run with no lock held. */
+ * leave through the remote table, which the worker fills (RecvTensor). An aborted rendezvous
+ * answers every waiting and later call with the reason. All functions may be called from any
+ * thread; callbacks run with no lock held. */
 #ifndef DP_RUNTIME_RENDEZVOUS_H
 #define DP_RUNTIME_RENDEZVOUS_H
 

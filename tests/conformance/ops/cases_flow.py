@@ -23,12 +23,6 @@ def square_and_sum(x, y):
     return x * x, x + y
 
 
-def defun(types):
-    """A concrete function of the old library."""
-    from tensorflow.python.framework import function
-    return function.Defun(*types)
-
-
 def call(op, name, *args, **attrs):
     f = square_and_sum.get_concrete_function(tf.TensorSpec([None], tf.float32),
                                              tf.TensorSpec([None], tf.float32))
