@@ -85,6 +85,10 @@ int64_t dp_dataset_cardinality(dp_dataset *dataset) {
   return dataset->ops->cardinality ? dataset->ops->cardinality(dataset) : DP_CARDINALITY_UNKNOWN;
 }
 
+int64_t dp_dataset_input_cardinality(dp_dataset *dataset) {
+  return dp_dataset_cardinality(dataset->input);
+}
+
 int64_t dp_cardinality_repeat(int64_t input, int64_t count) {
   int64_t product;
   if (count < 0)
@@ -176,6 +180,13 @@ dp_status *dp_dataset_output(dp_op_context *context, int32_t output, dp_dataset 
   return NULL;
 }
 
+dp_status *dp_dataset_finish(dp_op_context *context, dp_dataset *dataset, dp_status *status) {
+  if (!status)
+    return dp_dataset_output(context, 0, dataset);
+  dp_dataset_release(dataset);
+  return status;
+}
+
 dp_status *dp_dataset_scalar(dp_op_context *context, int32_t slot, const char *name,
                              int64_t *value_out) {
   const dp_tensor *tensor = dp_op_input(context, slot);
@@ -194,14 +205,15 @@ dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *nam
 }
 
 /* ---- Iterators ---- */
-void *dp_iterator_create(const dp_iterator_ops *ops, size_t size) {
-  dp_iterator *iterator = dp_calloc(1, size);
+void *dp_iterator_create(const dp_iterator_ops *ops) {
+  dp_iterator *iterator = dp_calloc(1, ops->size);
   iterator->ops = ops;
   return iterator;
 }
 
 dp_iterator *dp_dataset_iterate(dp_dataset *dataset) {
-  dp_iterator *iterator = dataset->ops->iterate(dataset);
+  const dp_dataset_ops *ops = dataset->ops;
+  dp_iterator *iterator = ops->iterate ? ops->iterate(dataset) : dp_iterator_create(ops->iterator);
   if (!iterator->dataset)
     iterator->dataset = dp_dataset_retain(dataset);
   return iterator;

@@ -92,11 +92,7 @@ static dp_status *batch_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   return status;
 }
 
-static const dp_iterator_ops batch_iterator_ops = {batch_next, NULL};
-
-static dp_iterator *batch_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&batch_iterator_ops, sizeof(batch_iterator));
-}
+static const dp_iterator_ops batch_iterator_ops = {sizeof(batch_iterator), batch_next, NULL};
 
 static int64_t batch_cardinality(dp_dataset *base) {
   batch_dataset *dataset = (batch_dataset *)base;
@@ -112,7 +108,8 @@ static void batch_destroy(dp_dataset *base) {
   dp_element_destroy(dataset->values, base->component_count);
 }
 
-static const dp_dataset_ops batch_ops = {"Batch", batch_iterate, batch_cardinality, batch_destroy};
+static const dp_dataset_ops batch_ops = {"Batch", &batch_iterator_ops, batch_cardinality,
+                                         batch_destroy};
 
 void dp_dataset_add_dimension(dp_partial_shape *shape, int64_t size) {
   if (shape->rank < 0 || shape->rank >= DP_MAX_RANK) {
@@ -284,11 +281,7 @@ static dp_status *padded_compute(dp_op_context *context, void *state) {
   dataset->size = size;
   dataset->drop_remainder = drop;
   dp_status *status = read_padding(context, dataset, shapes, values);
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 /* ---- Unbatch: rows of each element ---- */
@@ -346,13 +339,10 @@ static void unbatch_iterator_destroy(dp_iterator *base) {
   dp_element_destroy(((unbatch_iterator *)base)->element, base->dataset->component_count);
 }
 
-static const dp_iterator_ops unbatch_iterator_ops = {unbatch_next, unbatch_iterator_destroy};
+static const dp_iterator_ops unbatch_iterator_ops = {sizeof(unbatch_iterator), unbatch_next,
+                                                     unbatch_iterator_destroy};
 
-static dp_iterator *unbatch_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&unbatch_iterator_ops, sizeof(unbatch_iterator));
-}
-
-static const dp_dataset_ops unbatch_ops = {"Unbatch", unbatch_iterate, NULL, NULL};
+static const dp_dataset_ops unbatch_ops = {"Unbatch", &unbatch_iterator_ops, NULL, NULL};
 
 static dp_status *unbatch_compute(dp_op_context *context, void *state) {
   dp_dataset *input;

@@ -197,17 +197,14 @@ static void cache_iterator_destroy(dp_iterator *base) {
   dp_bundle_reader_destroy(iterator->reader);
 }
 
-static const dp_iterator_ops memory_iterator_ops = {memory_next, cache_iterator_destroy};
-static const dp_iterator_ops file_iterator_ops = {file_next, cache_iterator_destroy};
+static const dp_iterator_ops memory_iterator_ops = {sizeof(cache_iterator), memory_next,
+                                                    cache_iterator_destroy};
+static const dp_iterator_ops file_iterator_ops = {sizeof(cache_iterator), file_next,
+                                                  cache_iterator_destroy};
 
 static dp_iterator *cache_iterate(dp_dataset *base) {
   cache_dataset *dataset = (cache_dataset *)base;
-  return dp_iterator_create(dataset->memory ? &memory_iterator_ops : &file_iterator_ops,
-                            sizeof(cache_iterator));
-}
-
-static int64_t cache_cardinality(dp_dataset *base) {
-  return dp_dataset_cardinality(base->input);
+  return dp_iterator_create(dataset->memory ? &memory_iterator_ops : &file_iterator_ops);
 }
 
 static void cache_dataset_destroy(dp_dataset *base) {
@@ -217,8 +214,8 @@ static void cache_dataset_destroy(dp_dataset *base) {
   dp_device_release(dataset->device);
 }
 
-static const dp_dataset_ops cache_dataset_ops = {"Cache", cache_iterate, cache_cardinality,
-                                                 cache_dataset_destroy};
+static const dp_dataset_ops cache_dataset_ops = {"Cache", NULL, dp_dataset_input_cardinality,
+                                                 cache_dataset_destroy, .iterate = cache_iterate};
 
 static dp_status *cache_compute(dp_op_context *context, void *state) {
   dp_dataset *input;

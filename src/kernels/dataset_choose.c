@@ -73,12 +73,12 @@ static void directed_iterator_destroy(dp_iterator *base) {
   dp_free(iterator->choices);
 }
 
-static const dp_iterator_ops directed_iterator_ops = {directed_next, directed_iterator_destroy};
+static const dp_iterator_ops directed_iterator_ops = {sizeof(directed_iterator), directed_next,
+                                                      directed_iterator_destroy};
 
 static dp_iterator *directed_iterate(dp_dataset *base) {
   directed_dataset *dataset = (directed_dataset *)base;
-  directed_iterator *iterator =
-      dp_iterator_create(&directed_iterator_ops, sizeof(directed_iterator));
+  directed_iterator *iterator = dp_iterator_create(&directed_iterator_ops);
   iterator->active = dataset->count;
   iterator->choices = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
   for (int32_t i = 0; i < dataset->count; ++i)
@@ -113,9 +113,9 @@ static void directed_load(dp_dataset *base, dp_seed_list *seeds) {
     dp_dataset_load_seeds(dataset->choices[i], seeds);
 }
 
-static const dp_dataset_ops directed_ops = {"DirectedInterleave", directed_iterate,
-                                            directed_cardinality, directed_destroy,
-                                            directed_save,        directed_load};
+static const dp_dataset_ops directed_ops = {
+    "DirectedInterleave", NULL,          directed_cardinality,       directed_destroy,
+    directed_save,        directed_load, .iterate = directed_iterate};
 
 static dp_status *add_choice(directed_dataset *dataset, dp_dataset *choice) {
   if (dataset->count == 0) {
@@ -152,11 +152,7 @@ static dp_status *directed_compute(dp_op_context *context, void *state) {
     if (!status)
       status = add_choice(dataset, choice);
   }
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 /* ---- Unique ---- */
@@ -207,15 +203,16 @@ static void unique_iterator_destroy(dp_iterator *base) {
   dp_text_deinit(&((unique_iterator *)base)->key);
 }
 
-static const dp_iterator_ops unique_iterator_ops = {unique_next, unique_iterator_destroy};
+static const dp_iterator_ops unique_iterator_ops = {sizeof(unique_iterator), unique_next,
+                                                    unique_iterator_destroy};
 
 static dp_iterator *unique_iterate(dp_dataset *dataset) {
-  unique_iterator *iterator = dp_iterator_create(&unique_iterator_ops, sizeof(unique_iterator));
+  unique_iterator *iterator = dp_iterator_create(&unique_iterator_ops);
   iterator->seen = dp_map_create();
   return &iterator->base;
 }
 
-static const dp_dataset_ops unique_ops = {"Unique", unique_iterate, NULL, NULL};
+static const dp_dataset_ops unique_ops = {"Unique", NULL, .iterate = unique_iterate};
 
 static dp_status *unique_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
@@ -253,18 +250,18 @@ static dp_status *sampling_next(dp_iterator *base, const dp_walk *walk, dp_tenso
   }
 }
 
-static const dp_iterator_ops sampling_iterator_ops = {sampling_next, NULL};
+static const dp_iterator_ops sampling_iterator_ops = {sizeof(sampling_iterator), sampling_next,
+                                                      NULL};
 
 static dp_iterator *sampling_iterate(dp_dataset *base) {
   sampling_dataset *dataset = (sampling_dataset *)base;
-  sampling_iterator *iterator =
-      dp_iterator_create(&sampling_iterator_ops, sizeof(sampling_iterator));
+  sampling_iterator *iterator = dp_iterator_create(&sampling_iterator_ops);
   dp_philox generator = dp_philox_seed(dataset->seed, dataset->seed2);
   iterator->words = dp_random_words_of(&generator);
   return &iterator->base;
 }
 
-static const dp_dataset_ops sampling_ops = {"Sampling", sampling_iterate, NULL, NULL};
+static const dp_dataset_ops sampling_ops = {"Sampling", NULL, .iterate = sampling_iterate};
 
 static dp_status *sampling_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
@@ -313,13 +310,10 @@ static dp_status *ignoring_next(dp_iterator *base, const dp_walk *walk, dp_tenso
   return NULL;
 }
 
-static const dp_iterator_ops ignoring_iterator_ops = {ignoring_next, NULL};
+static const dp_iterator_ops ignoring_iterator_ops = {sizeof(ignoring_iterator), ignoring_next,
+                                                      NULL};
 
-static dp_iterator *ignoring_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&ignoring_iterator_ops, sizeof(ignoring_iterator));
-}
-
-static const dp_dataset_ops ignoring_ops = {"IgnoreErrors", ignoring_iterate, NULL, NULL};
+static const dp_dataset_ops ignoring_ops = {"IgnoreErrors", &ignoring_iterator_ops, NULL, NULL};
 
 static dp_status *ignoring_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
@@ -370,18 +364,14 @@ static dp_status *assert_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return NULL;
 }
 
-static const dp_iterator_ops assert_iterator_ops = {assert_next, NULL};
-
-static dp_iterator *assert_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&assert_iterator_ops, sizeof(watching_iterator));
-}
+static const dp_iterator_ops assert_iterator_ops = {sizeof(watching_iterator), assert_next, NULL};
 
 static int64_t assert_cardinality(dp_dataset *dataset) {
   return watching_number(dataset);
 }
 
-static const dp_dataset_ops assert_ops = {"AssertCardinality", assert_iterate, assert_cardinality,
-                                          NULL};
+static const dp_dataset_ops assert_ops = {"AssertCardinality", &assert_iterator_ops,
+                                          assert_cardinality, NULL};
 
 static dp_status *assert_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
@@ -405,17 +395,10 @@ static dp_status *sleep_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   return dp_iterator_next_input(base, walk, element, more_out);
 }
 
-static const dp_iterator_ops sleep_iterator_ops = {sleep_next, NULL};
+static const dp_iterator_ops sleep_iterator_ops = {sizeof(dp_iterator), sleep_next, NULL};
 
-static dp_iterator *sleep_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&sleep_iterator_ops, sizeof(dp_iterator));
-}
-
-static int64_t sleep_cardinality(dp_dataset *dataset) {
-  return dp_dataset_cardinality(dataset->input);
-}
-
-static const dp_dataset_ops sleep_ops = {"Sleep", sleep_iterate, sleep_cardinality, NULL};
+static const dp_dataset_ops sleep_ops = {"Sleep", &sleep_iterator_ops, dp_dataset_input_cardinality,
+                                         NULL};
 
 static dp_status *sleep_compute(dp_op_context *context, void *state) {
   dp_dataset *input;

@@ -251,11 +251,8 @@ static void csv_iterator_destroy(dp_iterator *base) {
   dp_text_deinit(&iterator->field);
 }
 
-static const dp_iterator_ops csv_iterator_ops = {csv_next, csv_iterator_destroy};
-
-static dp_iterator *csv_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&csv_iterator_ops, sizeof(csv_iterator));
-}
+static const dp_iterator_ops csv_iterator_ops = {sizeof(csv_iterator), csv_next,
+                                                 csv_iterator_destroy};
 
 static void csv_destroy(dp_dataset *base) {
   csv_dataset *dataset = (csv_dataset *)base;
@@ -266,7 +263,7 @@ static void csv_destroy(dp_dataset *base) {
   dp_element_destroy(dataset->defaults, base->component_count);
 }
 
-static const dp_dataset_ops csv_ops = {"CSV", csv_iterate, NULL, csv_destroy};
+static const dp_dataset_ops csv_ops = {"CSV", &csv_iterator_ops, NULL, csv_destroy};
 
 /* ---- Reading the inputs ---- */
 enum { FILES, COMPRESSION, BUFFER, HEADER, DELIMITER, QUOTES, MISSING, SELECTED, DEFAULTS };
@@ -366,11 +363,7 @@ static dp_status *csv_compute(dp_op_context *context, void *state) {
   dp_status *status = dp_dataset_components_from_node(&dataset->base, context->node);
   if (!status)
     status = read_inputs(dataset, context);
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 #define ROW(name)                                                                                  \

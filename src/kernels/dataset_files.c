@@ -182,18 +182,15 @@ static void file_iterator_destroy(dp_iterator *base) {
   dp_tstring_deinit(&iterator->ahead);
 }
 
-static const dp_iterator_ops file_iterator_ops = {file_next, file_iterator_destroy};
-
-static dp_iterator *file_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&file_iterator_ops, sizeof(file_iterator));
-}
+static const dp_iterator_ops file_iterator_ops = {sizeof(file_iterator), file_next,
+                                                  file_iterator_destroy};
 
 static void file_destroy(dp_dataset *base) {
   dp_io_paths_deinit(&((file_dataset *)base)->paths);
   dp_free(((file_dataset *)base)->offsets);
 }
 
-static const dp_dataset_ops file_ops = {"File", file_iterate, NULL, file_destroy};
+static const dp_dataset_ops file_ops = {"File", &file_iterator_ops, NULL, file_destroy};
 
 /* ---- Kernels ---- */
 static dp_status *read_compression(dp_op_context *context, int32_t slot, dp_compression *out) {
@@ -235,11 +232,7 @@ static dp_status *make_files(dp_op_context *context, file_dataset *settings) {
   dp_partial_shape shape = {.rank = 0};
   dp_dataset_set_components(&dataset->base, 1, &dtype, &shape);
   dp_status *status = dp_io_paths_init(&dataset->paths, dp_op_input(context, 0));
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 static dp_status *buffer_size_of(dp_op_context *context, int32_t slot, size_t *size_out) {

@@ -76,11 +76,7 @@ static void generator_destroy(dp_iterator *base) {
   dp_element_destroy(generator->state, generator->state_count);
 }
 
-static const dp_iterator_ops generator_ops = {generator_next, generator_destroy};
-
-static dp_iterator *generator_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&generator_ops, sizeof(generator));
-}
+static const dp_iterator_ops generator_ops = {sizeof(generator), generator_next, generator_destroy};
 
 static void generator_dataset_destroy(dp_dataset *base) {
   generator_dataset *dataset = (generator_dataset *)base;
@@ -89,7 +85,7 @@ static void generator_dataset_destroy(dp_dataset *base) {
   dp_captured_deinit(&dataset->finish);
 }
 
-static const dp_dataset_ops generator_dataset_ops = {"Generator", generator_iterate, NULL,
+static const dp_dataset_ops generator_dataset_ops = {"Generator", &generator_ops, NULL,
                                                      generator_dataset_destroy};
 
 static dp_status *bind(dp_op_context *context, generator_dataset *dataset) {
@@ -106,10 +102,7 @@ static dp_status *generator_compute(dp_op_context *context, void *state) {
   generator_dataset *dataset =
       dp_dataset_create(&generator_dataset_ops, sizeof(generator_dataset), NULL);
   dp_status *status = bind(context, dataset);
-  if (!status)
-    return dp_dataset_output(context, 0, &dataset->base);
-  dp_dataset_release(&dataset->base);
-  return status;
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 static const dp_kernel rows[] = {{.op = "GeneratorDataset", .compute = generator_compute}};

@@ -222,13 +222,10 @@ static dp_status *window_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return NULL;
 }
 
-static const dp_iterator_ops window_iterator_ops = {window_next, group_iterator_destroy};
+static const dp_iterator_ops window_iterator_ops = {sizeof(group_iterator), window_next,
+                                                    group_iterator_destroy};
 
-static dp_iterator *window_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&window_iterator_ops, sizeof(group_iterator));
-}
-
-static const dp_dataset_ops window_ops = {"GroupByWindow", window_iterate, window_cardinality,
+static const dp_dataset_ops window_ops = {"GroupByWindow", &window_iterator_ops, window_cardinality,
                                           group_destroy};
 
 /* ---- GroupByReducer ---- */
@@ -313,13 +310,11 @@ static dp_status *reducer_next(dp_iterator *base, const dp_walk *walk, dp_tensor
   return status;
 }
 
-static const dp_iterator_ops reducer_iterator_ops = {reducer_next, group_iterator_destroy};
+static const dp_iterator_ops reducer_iterator_ops = {sizeof(group_iterator), reducer_next,
+                                                     group_iterator_destroy};
 
-static dp_iterator *reducer_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&reducer_iterator_ops, sizeof(group_iterator));
-}
-
-static const dp_dataset_ops reducer_ops = {"GroupByReducer", reducer_iterate, NULL, group_destroy};
+static const dp_dataset_ops reducer_ops = {"GroupByReducer", &reducer_iterator_ops, NULL,
+                                           group_destroy};
 
 /* ---- Kernels ---- */
 typedef struct group_function {
@@ -336,11 +331,7 @@ static dp_status *make_groups(dp_op_context *context, const dp_dataset_ops *ops,
     if (functions[i].attr)
       status = dp_captured_init(&dataset->functions[i], context, functions[i].attr,
                                 functions[i].arguments);
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 static dp_status *window_compute(dp_op_context *context, void *state) {

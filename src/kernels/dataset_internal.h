@@ -32,10 +32,18 @@ typedef struct dp_seed_list {
   size_t next; /* to be read */
 } dp_seed_list;
 
+typedef struct dp_iterator_ops {
+  size_t size; /* of a struct that begins with dp_iterator */
+  /* The next element into `element` (component_count unset tensors), or *more_out false. After an
+   * error, and after the end, it may be asked again. */
+  dp_status *(*next)(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
+                     bool *more_out);
+  void (*destroy)(dp_iterator *iterator); /* what the kind added; may be NULL */
+} dp_iterator_ops;
+
 typedef struct dp_dataset_ops {
-  const char *name; /* "Range" */
-  /* A new iterator, at the beginning; `dataset` is retained in it by dp_dataset_iterate. */
-  dp_iterator *(*iterate)(dp_dataset *dataset);
+  const char *name;                /* "Range" */
+  const dp_iterator_ops *iterator; /* of its walks; NULL when `iterate` makes them */
   /* Number of elements, or one of the below; may be NULL for unknown. */
   int64_t (*cardinality)(dp_dataset *dataset);
   void (*destroy)(dp_dataset *dataset); /* what the kind added; may be NULL */
@@ -44,6 +52,9 @@ typedef struct dp_dataset_ops {
    * these on to them. NULL for the rest. */
   void (*save_seeds)(dp_dataset *dataset, dp_seed_list *seeds);
   void (*load_seeds)(dp_dataset *dataset, dp_seed_list *seeds);
+  /* A new iterator, at the beginning, for kinds whose iterators need more than zeros;
+   * dp_dataset_iterate retains `dataset` in it. */
+  dp_iterator *(*iterate)(dp_dataset *dataset);
 } dp_dataset_ops;
 #define DP_CARDINALITY_INFINITE (-1)
 #define DP_CARDINALITY_UNKNOWN (-2)
@@ -57,14 +68,6 @@ struct dp_dataset {
   dp_dataset *input;         /* retained; NULL for sources */
   dp_dataset_origin *origin; /* how it was made, or NULL: see dataset_graph.c */
 };
-
-typedef struct dp_iterator_ops {
-  /* The next element into `element` (component_count unset tensors), or *more_out false. After an
-   * error, and after the end, it may be asked again. */
-  dp_status *(*next)(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
-                     bool *more_out);
-  void (*destroy)(dp_iterator *iterator); /* what the kind added; may be NULL */
-} dp_iterator_ops;
 
 struct dp_iterator {
   const dp_iterator_ops *ops;
@@ -93,6 +96,8 @@ DP_MUST_USE dp_status *dp_components_read(const dp_node *node, dp_components *co
 void dp_components_deinit(dp_components *components);
 DP_MUST_USE dp_status *dp_dataset_components_from_node(dp_dataset *dataset, const dp_node *node);
 int64_t dp_dataset_cardinality(dp_dataset *dataset);
+/* Of the dataset's input, for kinds that pass on as many. */
+int64_t dp_dataset_input_cardinality(dp_dataset *dataset);
 /* Of an input that is walked `count` times, or for ever when that is negative; unknown when it does
  * not fit. */
 int64_t dp_cardinality_repeat(int64_t input, int64_t count);
@@ -111,6 +116,9 @@ DP_MUST_USE dp_status *dp_dataset_of_tensor(const dp_tensor *tensor, dp_dataset 
 /* Consumes `dataset`. */
 DP_MUST_USE dp_status *dp_dataset_output(dp_op_context *context, int32_t output,
                                          dp_dataset *dataset);
+/* Output 0, or the error that making the dataset ended with. Consumes both. */
+DP_MUST_USE dp_status *dp_dataset_finish(dp_op_context *context, dp_dataset *dataset,
+                                         dp_status *status);
 DP_MUST_USE dp_status *dp_dataset_to_tensor(dp_dataset *dataset, dp_tensor *tensor_out);
 /* A scalar input: "<name> must be a scalar". */
 DP_MUST_USE dp_status *dp_dataset_scalar(dp_op_context *context, int32_t slot, const char *name,
@@ -135,8 +143,8 @@ void dp_dataset_save_seeds(dp_dataset *dataset, dp_seed_list *seeds);
 void dp_dataset_load_seeds(dp_dataset *dataset, dp_seed_list *seeds);
 
 /* ---- Iterators ---- */
-/* A zeroed iterator of `size` bytes. */
-void *dp_iterator_create(const dp_iterator_ops *ops, size_t size);
+/* A zeroed iterator. */
+void *dp_iterator_create(const dp_iterator_ops *ops);
 dp_iterator *dp_dataset_iterate(dp_dataset *dataset);
 void dp_iterator_destroy(dp_iterator *iterator); /* accepts NULL */
 /* On success with *more_out, the caller owns the tensors of `element`; else they are unset. */

@@ -67,18 +67,14 @@ static dp_status *map_next(dp_iterator *base, const dp_walk *walk, dp_tensor *el
   return status;
 }
 
-static const dp_iterator_ops map_iterator_ops = {map_next, NULL};
-
-static dp_iterator *map_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&map_iterator_ops, sizeof(dp_iterator));
-}
+static const dp_iterator_ops map_iterator_ops = {sizeof(dp_iterator), map_next, NULL};
 
 static int64_t map_cardinality(dp_dataset *dataset) {
   return ((map_dataset *)dataset)->preserve_cardinality ? dp_dataset_cardinality(dataset->input)
                                                         : DP_CARDINALITY_UNKNOWN;
 }
 
-static const dp_dataset_ops map_ops = {"Map", map_iterate, map_cardinality, map_destroy};
+static const dp_dataset_ops map_ops = {"Map", &map_iterator_ops, map_cardinality, map_destroy};
 
 /* ---- Filter, TakeWhile ---- */
 /* Whether the predicate holds for the element. */
@@ -111,13 +107,9 @@ static dp_status *filter_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   }
 }
 
-static const dp_iterator_ops filter_iterator_ops = {filter_next, NULL};
+static const dp_iterator_ops filter_iterator_ops = {sizeof(dp_iterator), filter_next, NULL};
 
-static dp_iterator *filter_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&filter_iterator_ops, sizeof(dp_iterator));
-}
-
-static const dp_dataset_ops filter_ops = {"Filter", filter_iterate, NULL, map_destroy};
+static const dp_dataset_ops filter_ops = {"Filter", &filter_iterator_ops, NULL, map_destroy};
 
 typedef struct while_iterator {
   dp_iterator base;
@@ -138,13 +130,9 @@ static dp_status *while_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   return NULL;
 }
 
-static const dp_iterator_ops while_iterator_ops = {while_next, NULL};
+static const dp_iterator_ops while_iterator_ops = {sizeof(while_iterator), while_next, NULL};
 
-static dp_iterator *while_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&while_iterator_ops, sizeof(while_iterator));
-}
-
-static const dp_dataset_ops while_ops = {"TakeWhile", while_iterate, NULL, map_destroy};
+static const dp_dataset_ops while_ops = {"TakeWhile", &while_iterator_ops, NULL, map_destroy};
 
 /* ---- Scan: the function gives the next state and the element ---- */
 typedef struct scan_iterator {
@@ -204,13 +192,10 @@ static void scan_iterator_destroy(dp_iterator *base) {
   dp_element_destroy(((scan_iterator *)base)->state, ((map_dataset *)base->dataset)->state_count);
 }
 
-static const dp_iterator_ops scan_iterator_ops = {scan_next, scan_iterator_destroy};
+static const dp_iterator_ops scan_iterator_ops = {sizeof(scan_iterator), scan_next,
+                                                  scan_iterator_destroy};
 
-static dp_iterator *scan_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&scan_iterator_ops, sizeof(scan_iterator));
-}
-
-static const dp_dataset_ops scan_ops = {"Scan", scan_iterate, map_cardinality, map_destroy};
+static const dp_dataset_ops scan_ops = {"Scan", &scan_iterator_ops, map_cardinality, map_destroy};
 
 /* ---- FlatMap and Interleave: `cycle_length` inner datasets in turn, `block_length` elements of
  * each. FlatMap is a cycle of one. ---- */
@@ -306,14 +291,11 @@ static void interleave_iterator_destroy(dp_iterator *base) {
   dp_free(iterator->inner);
 }
 
-static const dp_iterator_ops interleave_iterator_ops = {interleave_next,
-                                                        interleave_iterator_destroy};
+static const dp_iterator_ops interleave_iterator_ops = {
+    sizeof(interleave_iterator), interleave_next, interleave_iterator_destroy};
 
-static dp_iterator *interleave_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&interleave_iterator_ops, sizeof(interleave_iterator));
-}
-
-static const dp_dataset_ops interleave_ops = {"Interleave", interleave_iterate, NULL, map_destroy};
+static const dp_dataset_ops interleave_ops = {"Interleave", &interleave_iterator_ops, NULL,
+                                              map_destroy};
 
 /* ---- Kernels ---- */
 static dp_status *make_mapped(dp_op_context *context, const dp_dataset_ops *ops, const char *attr,

@@ -191,17 +191,14 @@ static void matching_iterator_destroy(dp_iterator *base) {
   dp_free(iterator->pattern);
 }
 
-static const dp_iterator_ops matching_iterator_ops = {matching_next, matching_iterator_destroy};
-
-static dp_iterator *matching_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&matching_iterator_ops, sizeof(matching_iterator));
-}
+static const dp_iterator_ops matching_iterator_ops = {sizeof(matching_iterator), matching_next,
+                                                      matching_iterator_destroy};
 
 static void matching_destroy(dp_dataset *base) {
   dp_io_paths_deinit(&((matching_dataset *)base)->patterns);
 }
 
-static const dp_dataset_ops matching_ops = {"MatchingFiles", matching_iterate, NULL,
+static const dp_dataset_ops matching_ops = {"MatchingFiles", &matching_iterator_ops, NULL,
                                             matching_destroy};
 
 static dp_status *matching_compute(dp_op_context *context, void *state) {
@@ -210,11 +207,7 @@ static dp_status *matching_compute(dp_op_context *context, void *state) {
   matching_dataset *dataset = dp_dataset_create(&matching_ops, sizeof(matching_dataset), NULL);
   dp_dataset_set_components(&dataset->base, 1, &dtype, &scalar);
   dp_status *status = dp_io_paths_init(&dataset->patterns, dp_op_input(context, 0));
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 static const dp_kernel rows[] = {

@@ -132,16 +132,12 @@ static dp_status *parse_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   return status;
 }
 
-static const dp_iterator_ops parse_iterator_ops = {parse_next, NULL};
+static const dp_iterator_ops parse_iterator_ops = {sizeof(dp_iterator), parse_next, NULL};
 
 static dp_iterator *parse_iterate(dp_dataset *base) {
-  dp_iterator *iterator = dp_iterator_create(&parse_iterator_ops, sizeof(dp_iterator));
+  dp_iterator *iterator = dp_iterator_create(&parse_iterator_ops);
   iterator->dataset = dp_dataset_retain(base);
   return dp_iterator_prefetch(iterator, ((parse_dataset *)base)->ahead);
-}
-
-static int64_t parse_cardinality(dp_dataset *base) {
-  return dp_dataset_cardinality(base->input);
 }
 
 static void parse_destroy(dp_dataset *base) {
@@ -155,8 +151,8 @@ static void parse_destroy(dp_dataset *base) {
   dp_example_config_deinit(&dataset->config);
 }
 
-static const dp_dataset_ops parse_ops = {"ParseExample", parse_iterate, parse_cardinality,
-                                         parse_destroy};
+static const dp_dataset_ops parse_ops = {"ParseExample", NULL, dp_dataset_input_cardinality,
+                                         parse_destroy, .iterate = parse_iterate};
 
 /* ---- Reading the node ---- */
 typedef struct feature_lists {
@@ -277,11 +273,7 @@ static dp_status *parse_compute(dp_op_context *context, void *state) {
   dataset->pool = context->device->compute;
   dataset->ahead = calls == AUTOTUNE ? dp_core_count() : calls;
   dp_status *status = set_up(dataset, context);
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 #define ROW(name)                                                                                  \

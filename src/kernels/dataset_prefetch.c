@@ -189,10 +189,10 @@ static void ahead_destroy(dp_iterator *base) {
   pthread_mutex_destroy(&ahead->mutex);
 }
 
-static const dp_iterator_ops ahead_iterator_ops = {ahead_next, ahead_destroy};
+static const dp_iterator_ops ahead_iterator_ops = {sizeof(struct ahead), ahead_next, ahead_destroy};
 
 static ahead *ahead_create(int64_t buffer, int64_t calls, bool is_ordered) {
-  ahead *ahead = dp_iterator_create(&ahead_iterator_ops, sizeof(struct ahead));
+  ahead *ahead = dp_iterator_create(&ahead_iterator_ops);
   pthread_mutex_init(&ahead->mutex, NULL);
   pthread_cond_init(&ahead->changed, NULL);
   ahead->cancel = dp_cancel_create(NULL, DP_FOREVER);
@@ -216,12 +216,12 @@ static dp_status *pass_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
   return dp_iterator_next_input(base, walk, element, more_out);
 }
 
-static const dp_iterator_ops pass_iterator_ops = {pass_next, NULL};
+static const dp_iterator_ops pass_iterator_ops = {sizeof(dp_iterator), pass_next, NULL};
 
 static dp_iterator *ahead_iterate(dp_dataset *base) {
   ahead_dataset *dataset = (ahead_dataset *)base;
   if (dataset->buffer == 0)
-    return dp_iterator_create(&pass_iterator_ops, sizeof(dp_iterator));
+    return dp_iterator_create(&pass_iterator_ops);
   ahead *ahead = ahead_create(dataset->buffer, dataset->calls, dataset->is_ordered);
   ahead->base.input = dp_dataset_iterate(base->input);
   return &ahead->base;
@@ -237,8 +237,8 @@ static void ahead_dataset_destroy(dp_dataset *base) {
   dp_captured_deinit(&((ahead_dataset *)base)->function);
 }
 
-static const dp_dataset_ops prefetch_ops = {"Prefetch", ahead_iterate, ahead_cardinality,
-                                            ahead_dataset_destroy};
+static const dp_dataset_ops prefetch_ops = {"Prefetch", NULL, ahead_cardinality,
+                                            ahead_dataset_destroy, .iterate = ahead_iterate};
 
 static dp_status *prefetch_compute(dp_op_context *context, void *state) {
   dp_dataset *input;

@@ -186,13 +186,15 @@ static void rebatch_iterator_destroy(dp_iterator *base) {
   dp_element_destroy(((rebatch_iterator *)base)->element, base->dataset->input->component_count);
 }
 
-static const dp_iterator_ops divided_iterator_ops = {divided_next, rebatch_iterator_destroy};
-static const dp_iterator_ops sized_iterator_ops = {sized_next, rebatch_iterator_destroy};
+static const dp_iterator_ops divided_iterator_ops = {sizeof(rebatch_iterator), divided_next,
+                                                     rebatch_iterator_destroy};
+static const dp_iterator_ops sized_iterator_ops = {sizeof(rebatch_iterator), sized_next,
+                                                   rebatch_iterator_destroy};
 
 static dp_iterator *rebatch_iterate(dp_dataset *base) {
   bool is_sized = ((rebatch_dataset *)base)->sizes != NULL;
-  rebatch_iterator *iterator = dp_iterator_create(
-      is_sized ? &sized_iterator_ops : &divided_iterator_ops, sizeof(rebatch_iterator));
+  rebatch_iterator *iterator =
+      dp_iterator_create(is_sized ? &sized_iterator_ops : &divided_iterator_ops);
   iterator->element = dp_element_create(base->input->component_count);
   iterator->row = -1;
   return &iterator->base;
@@ -202,7 +204,8 @@ static void rebatch_destroy(dp_dataset *base) {
   dp_free(((rebatch_dataset *)base)->sizes);
 }
 
-static const dp_dataset_ops rebatch_ops = {"Rebatch", rebatch_iterate, NULL, rebatch_destroy};
+static const dp_dataset_ops rebatch_ops = {"Rebatch", NULL, NULL, rebatch_destroy,
+                                           .iterate = rebatch_iterate};
 
 static dp_status *make_rebatched(dp_op_context *context, rebatch_dataset **dataset_out) {
   dp_dataset *input;
@@ -348,19 +351,15 @@ static dp_status *sparse_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return status;
 }
 
-static const dp_iterator_ops sparse_iterator_ops = {sparse_next, NULL};
-
-static dp_iterator *sparse_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&sparse_iterator_ops, sizeof(dp_iterator));
-}
+static const dp_iterator_ops sparse_iterator_ops = {sizeof(dp_iterator), sparse_next, NULL};
 
 static int64_t sparse_cardinality(dp_dataset *base) {
   int64_t input = dp_dataset_cardinality(base->input), size = ((sparse_batch_dataset *)base)->size;
   return input < 0 ? input : input / size + (input % size != 0);
 }
 
-static const dp_dataset_ops sparse_ops = {"DenseToSparseBatch", sparse_iterate, sparse_cardinality,
-                                          NULL};
+static const dp_dataset_ops sparse_ops = {"DenseToSparseBatch", &sparse_iterator_ops,
+                                          sparse_cardinality, NULL};
 
 static dp_status *sparse_compute(dp_op_context *context, void *state) {
   dp_dataset *input;

@@ -115,21 +115,14 @@ static void save_iterator_destroy(dp_iterator *base) {
   dp_saved_writer_destroy(((save_iterator *)base)->writer);
 }
 
-static const dp_iterator_ops save_iterator_ops = {save_next, save_iterator_destroy};
-
-static dp_iterator *save_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&save_iterator_ops, sizeof(save_iterator));
-}
-
-static int64_t save_cardinality(dp_dataset *dataset) {
-  return dp_dataset_cardinality(dataset->input);
-}
+static const dp_iterator_ops save_iterator_ops = {sizeof(save_iterator), save_next,
+                                                  save_iterator_destroy};
 
 static void save_dataset_destroy(dp_dataset *base) {
   settings_deinit(&((save_dataset *)base)->settings);
 }
 
-static const dp_dataset_ops save_ops = {"SaveV2", save_iterate, save_cardinality,
+static const dp_dataset_ops save_ops = {"SaveV2", &save_iterator_ops, dp_dataset_input_cardinality,
                                         save_dataset_destroy};
 
 static dp_status *save_v2_compute(dp_op_context *context, void *state) {
@@ -137,10 +130,7 @@ static dp_status *save_v2_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
   save_dataset *dataset = dp_dataset_create(&save_ops, sizeof(save_dataset), input);
   dp_status *status = settings_init(&dataset->settings, context);
-  if (!status)
-    return dp_dataset_output(context, 0, &dataset->base);
-  dp_dataset_release(&dataset->base);
-  return status;
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 /* ---- LoadDataset ---- */
@@ -172,11 +162,8 @@ static void load_iterator_destroy(dp_iterator *base) {
   dp_iterator_destroy(((load_iterator *)base)->read);
 }
 
-static const dp_iterator_ops load_iterator_ops = {load_next, load_iterator_destroy};
-
-static dp_iterator *load_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&load_iterator_ops, sizeof(load_iterator));
-}
+static const dp_iterator_ops load_iterator_ops = {sizeof(load_iterator), load_next,
+                                                  load_iterator_destroy};
 
 static int64_t load_cardinality(dp_dataset *dataset) {
   return ((load_dataset *)dataset)->metadata.elements;
@@ -189,7 +176,7 @@ static void load_dataset_destroy(dp_dataset *base) {
   dp_free(dataset->path);
 }
 
-static const dp_dataset_ops load_ops = {"Load", load_iterate, load_cardinality,
+static const dp_dataset_ops load_ops = {"Load", &load_iterator_ops, load_cardinality,
                                         load_dataset_destroy};
 
 static dp_status *load_init(load_dataset *dataset, dp_op_context *context) {
@@ -208,10 +195,7 @@ static dp_status *load_init(load_dataset *dataset, dp_op_context *context) {
 static dp_status *load_compute(dp_op_context *context, void *state) {
   load_dataset *dataset = dp_dataset_create(&load_ops, sizeof(load_dataset), NULL);
   dp_status *status = load_init(dataset, context);
-  if (!status)
-    return dp_dataset_output(context, 0, &dataset->base);
-  dp_dataset_release(&dataset->base);
-  return status;
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 static const dp_kernel rows[] = {

@@ -338,17 +338,14 @@ static void shard_iterator_destroy(dp_iterator *base) {
   dp_status_release(iterator->failure);
 }
 
-static const dp_iterator_ops shard_iterator_ops = {shard_next, shard_iterator_destroy};
-
-static dp_iterator *shard_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&shard_iterator_ops, sizeof(shard_iterator));
-}
+static const dp_iterator_ops shard_iterator_ops = {sizeof(shard_iterator), shard_next,
+                                                   shard_iterator_destroy};
 
 static void shard_dataset_destroy(dp_dataset *base) {
   dp_free(((shard_dataset *)base)->folder);
 }
 
-static const dp_dataset_ops shard_ops = {"SnapshotDatasetReader", shard_iterate, NULL,
+static const dp_dataset_ops shard_ops = {"SnapshotDatasetReader", &shard_iterator_ops, NULL,
                                          shard_dataset_destroy};
 
 static dp_dataset *dataset_of_shard(const char *folder, const dp_dataset *like,

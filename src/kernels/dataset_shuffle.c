@@ -240,10 +240,11 @@ static void shuffle_iterator_destroy(dp_iterator *base) {
   dp_free(iterator->buffer);
 }
 
-static const dp_iterator_ops shuffle_iterator_ops = {shuffle_next, shuffle_iterator_destroy};
+static const dp_iterator_ops shuffle_iterator_ops = {sizeof(shuffle_iterator), shuffle_next,
+                                                     shuffle_iterator_destroy};
 
 static dp_iterator *shuffle_iterate(dp_dataset *base) {
-  shuffle_iterator *iterator = dp_iterator_create(&shuffle_iterator_ops, sizeof(shuffle_iterator));
+  shuffle_iterator *iterator = dp_iterator_create(&shuffle_iterator_ops);
   uint64_t seed, seed2;
   generator_next(((shuffle_dataset *)base)->generator, &seed, &seed2);
   source_init(&iterator->source, seed, seed2);
@@ -268,8 +269,9 @@ static void shuffle_load(dp_dataset *base, dp_seed_list *seeds) {
   generator_load(((shuffle_dataset *)base)->generator, seeds);
 }
 
-static const dp_dataset_ops shuffle_ops = {"Shuffle",       shuffle_iterate, shuffle_cardinality,
-                                           shuffle_destroy, shuffle_save,    shuffle_load};
+static const dp_dataset_ops shuffle_ops = {
+    "Shuffle",    NULL,         shuffle_cardinality,       shuffle_destroy,
+    shuffle_save, shuffle_load, .iterate = shuffle_iterate};
 
 /* ---- Kernels ---- */
 /* Of the buffer; all elements fit when it is to be as large as the input, whatever that is. */
@@ -382,10 +384,10 @@ static dp_status *random_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return NULL;
 }
 
-static const dp_iterator_ops random_iterator_ops = {random_next, NULL};
+static const dp_iterator_ops random_iterator_ops = {sizeof(random_iterator), random_next, NULL};
 
 static dp_iterator *random_iterate(dp_dataset *base) {
-  random_iterator *iterator = dp_iterator_create(&random_iterator_ops, sizeof(random_iterator));
+  random_iterator *iterator = dp_iterator_create(&random_iterator_ops);
   uint64_t seed, seed2;
   generator_next(((random_dataset *)base)->generator, &seed, &seed2);
   source_init(&iterator->source, seed, seed2);
@@ -408,8 +410,9 @@ static void random_load(dp_dataset *base, dp_seed_list *seeds) {
   generator_load(((random_dataset *)base)->generator, seeds);
 }
 
-static const dp_dataset_ops random_ops = {"Random",       random_iterate, random_cardinality,
-                                          random_destroy, random_save,    random_load};
+static const dp_dataset_ops random_ops = {
+    "Random",    NULL,        random_cardinality,       random_destroy,
+    random_save, random_load, .iterate = random_iterate};
 
 /* With the generator behind the handle in V2, unless that has none. */
 static dp_status *random_generator(dp_op_context *context, seed_generator **generator_out) {

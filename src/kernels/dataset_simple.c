@@ -33,11 +33,7 @@ static dp_status *take_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
   return NULL;
 }
 
-static const dp_iterator_ops take_iterator_ops = {take_next, NULL};
-
-static dp_iterator *take_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&take_iterator_ops, sizeof(count_iterator));
-}
+static const dp_iterator_ops take_iterator_ops = {sizeof(count_iterator), take_next, NULL};
 
 static int64_t take_cardinality(dp_dataset *dataset) {
   int64_t input = dp_dataset_cardinality(dataset->input), count = ((count_dataset *)dataset)->count;
@@ -48,7 +44,7 @@ static int64_t take_cardinality(dp_dataset *dataset) {
   return count < 0 || input < count ? input : count;
 }
 
-static const dp_dataset_ops take_ops = {"Take", take_iterate, take_cardinality, NULL};
+static const dp_dataset_ops take_ops = {"Take", &take_iterator_ops, take_cardinality, NULL};
 
 /* ---- Skip ---- */
 static dp_status *skip_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
@@ -67,11 +63,7 @@ static dp_status *skip_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
   return dp_iterator_next_input(base, walk, element, more_out);
 }
 
-static const dp_iterator_ops skip_iterator_ops = {skip_next, NULL};
-
-static dp_iterator *skip_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&skip_iterator_ops, sizeof(count_iterator));
-}
+static const dp_iterator_ops skip_iterator_ops = {sizeof(count_iterator), skip_next, NULL};
 
 static int64_t skip_cardinality(dp_dataset *dataset) {
   int64_t input = dp_dataset_cardinality(dataset->input), count = ((count_dataset *)dataset)->count;
@@ -80,7 +72,7 @@ static int64_t skip_cardinality(dp_dataset *dataset) {
   return count < 0 || input < count ? 0 : input - count;
 }
 
-static const dp_dataset_ops skip_ops = {"Skip", skip_iterate, skip_cardinality, NULL};
+static const dp_dataset_ops skip_ops = {"Skip", &skip_iterator_ops, skip_cardinality, NULL};
 
 /* ---- Repeat ---- */
 static dp_status *repeat_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
@@ -101,18 +93,14 @@ static dp_status *repeat_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return NULL;
 }
 
-static const dp_iterator_ops repeat_iterator_ops = {repeat_next, NULL};
-
-static dp_iterator *repeat_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&repeat_iterator_ops, sizeof(count_iterator));
-}
+static const dp_iterator_ops repeat_iterator_ops = {sizeof(count_iterator), repeat_next, NULL};
 
 static int64_t repeat_cardinality(dp_dataset *dataset) {
   return dp_cardinality_repeat(dp_dataset_cardinality(dataset->input),
                                ((count_dataset *)dataset)->count);
 }
 
-static const dp_dataset_ops repeat_ops = {"Repeat", repeat_iterate, repeat_cardinality, NULL};
+static const dp_dataset_ops repeat_ops = {"Repeat", &repeat_iterator_ops, repeat_cardinality, NULL};
 
 /* ---- Shard ---- */
 static dp_status *shard_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
@@ -127,11 +115,7 @@ static dp_status *shard_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   }
 }
 
-static const dp_iterator_ops shard_iterator_ops = {shard_next, NULL};
-
-static dp_iterator *shard_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&shard_iterator_ops, sizeof(count_iterator));
-}
+static const dp_iterator_ops shard_iterator_ops = {sizeof(count_iterator), shard_next, NULL};
 
 static int64_t shard_cardinality(dp_dataset *dataset) {
   int64_t input = dp_dataset_cardinality(dataset->input);
@@ -139,7 +123,7 @@ static int64_t shard_cardinality(dp_dataset *dataset) {
   return input < 0 ? input : input / shard->count + (shard->index < input % shard->count);
 }
 
-static const dp_dataset_ops shard_ops = {"Shard", shard_iterate, shard_cardinality, NULL};
+static const dp_dataset_ops shard_ops = {"Shard", &shard_iterator_ops, shard_cardinality, NULL};
 
 /* ---- Concatenate ---- */
 typedef struct pair_dataset {
@@ -171,12 +155,8 @@ static void concatenate_iterator_destroy(dp_iterator *base) {
   dp_iterator_destroy(((pair_iterator *)base)->second);
 }
 
-static const dp_iterator_ops concatenate_iterator_ops = {concatenate_next,
+static const dp_iterator_ops concatenate_iterator_ops = {sizeof(pair_iterator), concatenate_next,
                                                          concatenate_iterator_destroy};
-
-static dp_iterator *concatenate_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&concatenate_iterator_ops, sizeof(pair_iterator));
-}
 
 static int64_t concatenate_cardinality(dp_dataset *dataset) {
   int64_t first = dp_dataset_cardinality(dataset->input);
@@ -199,7 +179,7 @@ static void concatenate_load(dp_dataset *dataset, dp_seed_list *seeds) {
   dp_dataset_load_seeds(((pair_dataset *)dataset)->second, seeds);
 }
 
-static const dp_dataset_ops concatenate_ops = {"Concatenate",           concatenate_iterate,
+static const dp_dataset_ops concatenate_ops = {"Concatenate",           &concatenate_iterator_ops,
                                                concatenate_cardinality, concatenate_destroy,
                                                concatenate_save,        concatenate_load};
 
@@ -249,11 +229,12 @@ static void zip_iterator_destroy(dp_iterator *base) {
   dp_free(iterator->inputs);
 }
 
-static const dp_iterator_ops zip_iterator_ops = {zip_next, zip_iterator_destroy};
+static const dp_iterator_ops zip_iterator_ops = {sizeof(zip_iterator), zip_next,
+                                                 zip_iterator_destroy};
 
 static dp_iterator *zip_iterate(dp_dataset *base) {
   zip_dataset *dataset = (zip_dataset *)base;
-  zip_iterator *iterator = dp_iterator_create(&zip_iterator_ops, sizeof(zip_iterator));
+  zip_iterator *iterator = dp_iterator_create(&zip_iterator_ops);
   iterator->inputs = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
   for (int32_t i = 0; i < dataset->count; ++i)
     iterator->inputs[i] = dp_dataset_iterate(dataset->inputs[i]);
@@ -292,8 +273,8 @@ static void zip_load(dp_dataset *base, dp_seed_list *seeds) {
     dp_dataset_load_seeds(dataset->inputs[i], seeds);
 }
 
-static const dp_dataset_ops zip_ops = {"Zip",       zip_iterate, zip_cardinality,
-                                       zip_destroy, zip_save,    zip_load};
+static const dp_dataset_ops zip_ops = {"Zip",    NULL,     zip_cardinality,       zip_destroy,
+                                       zip_save, zip_load, .iterate = zip_iterate};
 
 static dp_status *zip_compute(dp_op_context *context, void *state) {
   zip_dataset *dataset = dp_dataset_create(&zip_ops, sizeof(zip_dataset), NULL);

@@ -105,17 +105,10 @@ static void snapshot_iterator_destroy(dp_iterator *base) {
   dp_saved_writer_destroy(iterator->writer);
 }
 
-static const dp_iterator_ops snapshot_iterator_ops = {snapshot_next, snapshot_iterator_destroy};
-
-static dp_iterator *snapshot_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&snapshot_iterator_ops, sizeof(snapshot_iterator));
-}
+static const dp_iterator_ops snapshot_iterator_ops = {sizeof(snapshot_iterator), snapshot_next,
+                                                      snapshot_iterator_destroy};
 
 /* ---- The dataset ---- */
-static int64_t snapshot_cardinality(dp_dataset *dataset) {
-  return dp_dataset_cardinality(dataset->input);
-}
-
 static void snapshot_dataset_destroy(dp_dataset *base) {
   snapshot_dataset *dataset = (snapshot_dataset *)base;
   dp_captured_deinit(&dataset->reader);
@@ -124,8 +117,8 @@ static void snapshot_dataset_destroy(dp_dataset *base) {
   dp_free(dataset->write_folder);
 }
 
-static const dp_dataset_ops snapshot_ops = {"SnapshotV2", snapshot_iterate, snapshot_cardinality,
-                                            snapshot_dataset_destroy};
+static const dp_dataset_ops snapshot_ops = {"SnapshotV2", &snapshot_iterator_ops,
+                                            dp_dataset_input_cardinality, snapshot_dataset_destroy};
 
 /* One slash between two parts, unless one of them is empty. */
 static void add_part(dp_text *path, const char *part, size_t length) {
@@ -193,10 +186,7 @@ static dp_status *snapshot_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
   snapshot_dataset *dataset = dp_dataset_create(&snapshot_ops, sizeof(snapshot_dataset), input);
   dp_status *status = snapshot_init(dataset, context);
-  if (!status)
-    return dp_dataset_output(context, 0, &dataset->base);
-  dp_dataset_release(&dataset->base);
-  return status;
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 static const dp_kernel rows[] = {

@@ -54,11 +54,7 @@ static dp_status *tensor_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return NULL;
 }
 
-static const dp_iterator_ops tensor_iterator_ops = {tensor_next, NULL};
-
-static dp_iterator *tensor_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&tensor_iterator_ops, sizeof(counting_iterator));
-}
+static const dp_iterator_ops tensor_iterator_ops = {sizeof(counting_iterator), tensor_next, NULL};
 
 static int64_t tensor_cardinality(dp_dataset *dataset) {
   return ((tensor_dataset *)dataset)->count;
@@ -68,7 +64,7 @@ static void tensor_destroy(dp_dataset *dataset) {
   dp_element_destroy(((tensor_dataset *)dataset)->components, dataset->component_count);
 }
 
-static const dp_dataset_ops tensor_ops = {"Tensor", tensor_iterate, tensor_cardinality,
+static const dp_dataset_ops tensor_ops = {"Tensor", &tensor_iterator_ops, tensor_cardinality,
                                           tensor_destroy};
 
 static dp_status *check_rows(dp_op_context *context) {
@@ -163,11 +159,7 @@ static dp_status *sparse_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return sparse_row(dataset, begin, end, element);
 }
 
-static const dp_iterator_ops sparse_iterator_ops = {sparse_next, NULL};
-
-static dp_iterator *sparse_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&sparse_iterator_ops, sizeof(sparse_iterator));
-}
+static const dp_iterator_ops sparse_iterator_ops = {sizeof(sparse_iterator), sparse_next, NULL};
 
 static int64_t sparse_cardinality(dp_dataset *dataset) {
   return ((const int64_t *)((sparse_dataset *)dataset)->shape.data)[0];
@@ -179,8 +171,8 @@ static void sparse_destroy(dp_dataset *dataset) {
   dp_tensor_deinit(&((sparse_dataset *)dataset)->shape);
 }
 
-static const dp_dataset_ops sparse_ops = {"SparseTensorSlice", sparse_iterate, sparse_cardinality,
-                                          sparse_destroy};
+static const dp_dataset_ops sparse_ops = {"SparseTensorSlice", &sparse_iterator_ops,
+                                          sparse_cardinality, sparse_destroy};
 
 static dp_status *check_sparse(const dp_tensor *indices, const dp_tensor *values,
                                const dp_tensor *shape) {
@@ -303,13 +295,9 @@ static dp_status *range_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   return number_tensor(base->dataset->dtypes[0], value, &element[0]);
 }
 
-static const dp_iterator_ops range_iterator_ops = {range_next, NULL};
+static const dp_iterator_ops range_iterator_ops = {sizeof(counting_iterator), range_next, NULL};
 
-static dp_iterator *range_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&range_iterator_ops, sizeof(counting_iterator));
-}
-
-static const dp_dataset_ops range_ops = {"Range", range_iterate, range_cardinality, NULL};
+static const dp_dataset_ops range_ops = {"Range", &range_iterator_ops, range_cardinality, NULL};
 
 static dp_status *range_compute(dp_op_context *context, void *state) {
   int64_t start, stop, step;
@@ -325,11 +313,7 @@ static dp_status *range_compute(dp_op_context *context, void *state) {
   dp_status *status = dp_dataset_components_from_node(&range->base, context->node);
   if (!status && range->base.component_count != 1)
     status = DP_INVALID("a range has one component, not %d", range->base.component_count);
-  if (status) {
-    dp_dataset_release(&range->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &range->base);
+  return dp_dataset_finish(context, &range->base, status);
 }
 
 static const dp_kernel rows[] = {

@@ -68,17 +68,14 @@ static dp_status *same_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
   return dp_iterator_next_input(base, walk, element, more_out);
 }
 
-static const dp_iterator_ops same_iterator_ops = {same_next, NULL};
-
-static dp_iterator *same_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&same_iterator_ops, sizeof(dp_iterator));
-}
+static const dp_iterator_ops same_iterator_ops = {sizeof(dp_iterator), same_next, NULL};
 
 static int64_t same_cardinality(dp_dataset *dataset) {
   return ((same_dataset *)dataset)->cardinality;
 }
 
-static const dp_dataset_ops same_ops = {"ChooseFastest", same_iterate, same_cardinality, NULL};
+static const dp_dataset_ops same_ops = {"ChooseFastest", &same_iterator_ops, same_cardinality,
+                                        NULL};
 
 /* Refuses an input that cannot be the same; what it knows of shapes and number is added. */
 static dp_status *join_same(same_dataset *dataset, dp_dataset *input, int32_t index) {
@@ -122,11 +119,7 @@ static dp_status *fastest_compute(dp_op_context *context, void *state) {
     if (!status)
       status = join_same(dataset, input, i);
   }
-  if (status) {
-    dp_dataset_release(&dataset->base);
-    return status;
-  }
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_finish(context, &dataset->base, status);
 }
 
 /* ---- GetElementAtIndex ---- */

@@ -31,11 +31,7 @@ static dp_status *memory_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   return NULL;
 }
 
-static const dp_iterator_ops memory_iterator_ops = {memory_next, NULL};
-
-static dp_iterator *memory_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&memory_iterator_ops, sizeof(memory_iterator));
-}
+static const dp_iterator_ops memory_iterator_ops = {sizeof(memory_iterator), memory_next, NULL};
 
 static int64_t memory_cardinality(dp_dataset *dataset) {
   return ((memory_dataset *)dataset)->count;
@@ -48,7 +44,7 @@ static void memory_destroy(dp_dataset *base) {
   dp_free(dataset->tensors);
 }
 
-static const dp_dataset_ops memory_ops = {"Window", memory_iterate, memory_cardinality,
+static const dp_dataset_ops memory_ops = {"Window", &memory_iterator_ops, memory_cardinality,
                                           memory_destroy};
 
 dp_dataset *dp_dataset_of_elements(int32_t components, const dp_dtype *dtypes,
@@ -151,11 +147,8 @@ static void window_iterator_destroy(dp_iterator *base) {
   dp_element_list_clear(&((window_iterator *)base)->buffer, base->dataset->input->component_count);
 }
 
-static const dp_iterator_ops window_iterator_ops = {window_next, window_iterator_destroy};
-
-static dp_iterator *window_iterate(dp_dataset *dataset) {
-  return dp_iterator_create(&window_iterator_ops, sizeof(window_iterator));
-}
+static const dp_iterator_ops window_iterator_ops = {sizeof(window_iterator), window_next,
+                                                    window_iterator_destroy};
 
 static int64_t window_cardinality(dp_dataset *base) {
   window_dataset *dataset = (window_dataset *)base;
@@ -171,7 +164,7 @@ static int64_t window_cardinality(dp_dataset *base) {
   return input / dataset->shift + (input % dataset->shift != 0);
 }
 
-static const dp_dataset_ops window_ops = {"Window", window_iterate, window_cardinality, NULL};
+static const dp_dataset_ops window_ops = {"Window", &window_iterator_ops, window_cardinality, NULL};
 
 /* `stride_name` as TensorFlow's message has it. */
 static dp_status *make_window(dp_op_context *context, const char *prefix, const char *stride_name,
