@@ -326,3 +326,9 @@ void dp_text_add_double(dp_text *text, double value) {
   uselocale(before);
   dp_text_add(text, digits);
 }
+
+void dp_text_add_varint(dp_text *text, uint64_t value) {
+  for (; value >= 0x80; value >>= 7)
+    dp_text_add_char(text, (char)(value | 0x80));
+  dp_text_add_char(text, (char)value);
+}

@@ -55,5 +55,7 @@ void dp_text_deinit(dp_text *text);
 void dp_text_add_escaped(dp_text *text, const void *data, size_t length);
 /* The shortest decimal that reads back as the same double ("0.1", "1e+20", "inf"). */
 void dp_text_add_double(dp_text *text, double value);
+/* As protobuf writes it: seven bits a byte, the lowest first. */
+void dp_text_add_varint(dp_text *text, uint64_t value);
 
 #endif

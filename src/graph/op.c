@@ -66,6 +66,13 @@ int dp_op_attr_index(const dp_op *op, const char *name) {
   return -1;
 }
 
+int32_t dp_op_input_index(const dp_op *op, const char *name) {
+  for (int32_t i = 0; i < op->input_count; ++i)
+    if (strcmp(op->inputs[i].name, name) == 0)
+      return i;
+  return -1;
+}
+
 static int compare_attr_names(const void *a, const void *b, void *attrs) {
   const dp_op_attr *all = attrs;
   return strcmp(all[*(const int16_t *)a].name, all[*(const int16_t *)b].name);

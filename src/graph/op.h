@@ -60,8 +60,9 @@ const dp_op *dp_op_find(const char *name);
 size_t dp_op_count(void);
 const dp_op *dp_op_at(size_t index);
 
-/* The attribute's index or -1. */
+/* The attribute's or the input's index, or -1. */
 int dp_op_attr_index(const dp_op *op, const char *name);
+int32_t dp_op_input_index(const dp_op *op, const char *name);
 /* "Op<name=Abs; signature=x:T -> y:T; attr=T:type,allowed=[...]>" as TensorFlow's messages have it.
  */
 void dp_op_print(const dp_op *op, dp_text *text);

@@ -166,10 +166,7 @@ static dp_status *offset_output(dp_op_context *context, int32_t i, int axis, int
     } else if (size != dp_tensor_int_at(first, j)) {
       return shapes_differ(axis, i, input, first);
     }
-    if (output->dtype == DP_INT32)
-      ((int32_t *)output->data)[j] = (int32_t)value;
-    else
-      ((int64_t *)output->data)[j] = value;
+    dp_tensor_set_int(output, j, value);
   }
   return NULL;
 }

@@ -40,13 +40,6 @@ static dp_status *layout_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-static void store_int(dp_tensor *output, int64_t at, int64_t value) {
-  if (output->dtype == DP_INT32)
-    ((int32_t *)output->data)[at] = (int32_t)value;
-  else
-    ((int64_t *)output->data)[at] = value;
-}
-
 static dp_status *dim_map(dp_op_context *context, void *memory) {
   const layout_state *state = memory;
   const dp_tensor *input = dp_op_input(context, 0);
@@ -57,7 +50,7 @@ static dp_status *dim_map(dp_op_context *context, void *memory) {
     if (!dp_kernel_normalize_axis(dp_tensor_int_at(input, i), state->size, &axis))
       return DP_INVALID("Dimension %lld is not in [%d, %d)", (long long)dp_tensor_int_at(input, i),
                         -state->size, state->size);
-    store_int(output, i, state->to[axis]);
+    dp_tensor_set_int(output, i, state->to[axis]);
   }
   return NULL;
 }
@@ -90,7 +83,7 @@ static dp_status *vec_permute(dp_op_context *context, void *memory) {
     if (row == count)
       return DP_INVALID("The layout has more than %lld spatial dimensions", (long long)count);
     for (int64_t j = 0; j < width; ++j)
-      store_int(output, to * width + j, dp_tensor_int_at(input, row * width + j));
+      dp_tensor_set_int(output, to * width + j, dp_tensor_int_at(input, row * width + j));
     ++row;
   }
   return NULL;
@@ -123,7 +116,7 @@ static dp_status *unravel(dp_op_context *context, void *memory) {
     if (left >= product) /* one below zero gives coordinates below zero, as in TensorFlow */
       return DP_INVALID("index is out of bound as with dims");
     for (int64_t j = rank - 1; j >= 0; --j) {
-      store_int(output, j * count + i, left % dims[j]);
+      dp_tensor_set_int(output, j * count + i, left % dims[j]);
       left /= dims[j];
     }
   }

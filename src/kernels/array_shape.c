@@ -3,14 +3,6 @@
 #include "kernels/families_internal.h"
 #include "kernels/support_internal.h"
 
-/* Stores into an int32 or int64 tensor. */
-static void store_int(dp_tensor *tensor, int64_t index, int64_t value) {
-  if (tensor->dtype == DP_INT32)
-    ((int32_t *)tensor->data)[index] = (int32_t)value;
-  else
-    ((int64_t *)tensor->data)[index] = value;
-}
-
 /* ---- Asking ---- */
 static dp_status *write_shape(dp_op_context *context, int32_t input, int32_t output,
                               const char *op) {
@@ -21,7 +13,7 @@ static dp_status *write_shape(dp_op_context *context, int32_t input, int32_t out
     if (result->dtype == DP_INT32 && shape.dims[i] > INT32_MAX)
       return DP_INVALID("%s output type is 32-bit  but dim %d is %lld", op, i,
                         (long long)shape.dims[i]);
-    store_int(result, i, shape.dims[i]);
+    dp_tensor_set_int(result, i, shape.dims[i]);
   }
   return NULL;
 }

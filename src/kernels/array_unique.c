@@ -295,13 +295,6 @@ static dp_status *table_grow(table *old) {
   return NULL;
 }
 
-static void store_index(dp_tensor *tensor, int64_t at, int64_t value) {
-  if (tensor->dtype == DP_INT32)
-    ((int32_t *)tensor->data)[at] = (int32_t)value;
-  else
-    ((int64_t *)tensor->data)[at] = value;
-}
-
 /* ---- Unique ---- */
 /* firsts: the first item of each unique (room for items->count); gives how many there are. */
 static dp_status *find_uniques(const items *items, dp_tensor *positions, int64_t *firsts,
@@ -320,7 +313,7 @@ static dp_status *find_uniques(const items *items, dp_tensor *positions, int64_t
       if ((uint64_t)count * 2 > table.mask)
         status = table_grow(&table);
     }
-    store_index(positions, i, entry - 1);
+    dp_tensor_set_int(positions, i, entry - 1);
   }
   dp_free(table.slots);
   *count_out = count;
@@ -347,7 +340,7 @@ static dp_status *find_uniques(const items *items, dp_tensor *positions, int64_t
         if ((uint64_t)count * 2 > table.mask)                                                      \
           status = table_grow(&table);                                                             \
       }                                                                                            \
-      store_index(positions, i, entry - 1);                                                        \
+      dp_tensor_set_int(positions, i, entry - 1);                                                  \
     }                                                                                              \
     dp_free(table.slots);                                                                          \
     *count_out = count;                                                                            \
@@ -427,7 +420,7 @@ static dp_status *write_counts(dp_op_context *context, const dp_tensor *position
   memset(counts->data, 0, dp_tensor_bytes(counts));
   for (int64_t i = 0; i < dp_tensor_elements(positions); ++i) {
     int64_t at = dp_tensor_int_at(positions, i);
-    store_index(counts, at, dp_tensor_int_at(counts, at) + 1);
+    dp_tensor_set_int(counts, at, dp_tensor_int_at(counts, at) + 1);
   }
   return NULL;
 }
@@ -510,7 +503,7 @@ static dp_status *list_diff_compute(dp_op_context *context, void *state) {
   for (int64_t i = 0; !status && i < count; ++i) {
     dp_move_elements(x->dtype, size, (char *)values->data + (size_t)i * size,
                      (const char *)x->data + (size_t)kept[i] * size, 1);
-    store_index(positions, i, kept[i]);
+    dp_tensor_set_int(positions, i, kept[i]);
   }
   dp_free(kept);
   return status;

@@ -51,10 +51,7 @@ static dp_status *output_vector(dp_op_context *context, int32_t slot, const int6
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, slot, &shape, &output));
   for (int64_t i = 0; i < count; ++i) {
-    if (output->dtype == DP_INT32)
-      ((int32_t *)output->data)[i] = (int32_t)values[i];
-    else
-      ((int64_t *)output->data)[i] = values[i];
+    dp_tensor_set_int(output, i, values[i]);
   }
   return NULL;
 }

@@ -15,20 +15,12 @@
 /* Reads one value and adds what it says to the message. */
 typedef bool (*value_fn)(dp_json *json, dp_text *message);
 
-static void add_varint(dp_text *text, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    dp_text_add_char(text, (char)(value | 0x80));
-  dp_text_add_char(text, (char)value);
-}
-
 static void add_tag(dp_text *text, uint32_t number, dp_message_type type) {
-  add_varint(text, number << 3 | (uint32_t)type);
+  dp_text_add_varint(text, number << 3 | (uint32_t)type);
 }
 
 static void add_bytes(dp_text *text, uint32_t number, const dp_text *bytes) {
-  add_tag(text, number, DP_MESSAGE_BYTES);
-  add_varint(text, bytes->length);
-  dp_text_append(text, bytes->data, bytes->length);
+  dp_message_add_bytes(text, number, (dp_view){bytes->data, bytes->length});
 }
 
 /* ---- Lists of values: all in field 1 ---- */
@@ -63,7 +55,7 @@ static bool read_int(dp_json *json, dp_text *message) {
   dp_text_deinit(&quoted);
   if (good) {
     add_tag(message, 1, DP_MESSAGE_VARINT);
-    add_varint(message, (uint64_t)value);
+    dp_text_add_varint(message, (uint64_t)value);
   }
   return good;
 }

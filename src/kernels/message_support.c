@@ -89,22 +89,16 @@ bool dp_message_next_any(dp_view *rest, dp_message_field *field) {
   return false;
 }
 
-static void add_varint(dp_text *text, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    dp_text_add_char(text, (char)(value | 0x80));
-  dp_text_add_char(text, (char)value);
-}
-
 void dp_message_add_int(dp_text *text, uint32_t number, int64_t value) {
   if (value == 0)
     return;
-  add_varint(text, (uint64_t)number << 3 | DP_MESSAGE_VARINT);
-  add_varint(text, (uint64_t)value);
+  dp_text_add_varint(text, (uint64_t)number << 3 | DP_MESSAGE_VARINT);
+  dp_text_add_varint(text, (uint64_t)value);
 }
 
 void dp_message_add_head(dp_text *text, uint32_t number, size_t length) {
-  add_varint(text, (uint64_t)number << 3 | DP_MESSAGE_BYTES);
-  add_varint(text, length);
+  dp_text_add_varint(text, (uint64_t)number << 3 | DP_MESSAGE_BYTES);
+  dp_text_add_varint(text, length);
 }
 
 void dp_message_add_bytes(dp_text *text, uint32_t number, dp_view bytes) {

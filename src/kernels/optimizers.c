@@ -145,13 +145,6 @@ typedef struct optimizer_state {
   int scalar_count;
 } optimizer_state;
 
-static int32_t find_input(const dp_op *op, const char *name) {
-  for (int32_t i = 0; i < op->input_count; ++i)
-    if (strcmp(op->inputs[i].name, name) == 0)
-      return i;
-  return -1;
-}
-
 static dp_optimizer_fn find_loop(dp_optimizer loop, dp_dtype dtype) {
   const dp_optimizer_loops *loops = dp_optimizer_table();
   switch (dtype) {
@@ -169,9 +162,9 @@ static dp_optimizer_fn find_loop(dp_optimizer loop, dp_dtype dtype) {
 static dp_status *find_scalars(const dp_op *op, optimizer_state *state) {
   const scalar_input *scalars = state->kind->scalars;
   for (int i = 0; i < DP_OPTIMIZER_MOST_SCALARS && scalars[i].name; ++i) {
-    int32_t slot = find_input(op, scalars[i].name);
+    int32_t slot = dp_op_input_index(op, scalars[i].name);
     if (slot < 0 && i == 0) /* the rate has two names */
-      slot = find_input(op, strcmp(scalars[0].name, "alpha") == 0 ? "lr" : "alpha");
+      slot = dp_op_input_index(op, strcmp(scalars[0].name, "alpha") == 0 ? "lr" : "alpha");
     if (slot < 0)
       return dp_status_create(DP_INTERNAL, "%s has no input %s", op->name, scalars[i].name);
     state->scalar_slots[i] = slot;
@@ -193,10 +186,10 @@ static dp_status *optimizer_create(const dp_kernel_setup *setup, void *memory) {
   state->is_sparse = strstr(op->name, "SparseApply") != NULL;
   if (state->kind->option && dp_node_attr(setup->node, state->kind->option))
     DP_RETURN_IF_ERROR(dp_node_get_bool(setup->node, state->kind->option, &state->option));
-  state->indices_slot = find_input(op, "indices");
-  state->gradient_slot = find_input(op, "grad");
+  state->indices_slot = dp_op_input_index(op, "indices");
+  state->gradient_slot = dp_op_input_index(op, "grad");
   if (state->gradient_slot < 0)
-    state->gradient_slot = find_input(op, "delta");
+    state->gradient_slot = dp_op_input_index(op, "delta");
   return find_scalars(op, state);
 }
 

@@ -83,13 +83,6 @@ static void range_fill(dp_dtype dtype, const char *start, const char *delta, voi
   }
 }
 
-static void store_split(dp_tensor *splits, int64_t at, int64_t value) {
-  if (splits->dtype == DP_INT32)
-    ((int32_t *)splits->data)[at] = (int32_t)value;
-  else
-    ((int64_t *)splits->data)[at] = value;
-}
-
 static dp_status *range(dp_op_context *context, void *memory) {
   (void)memory;
   const dp_tensor *starts = dp_op_input(context, 0), *limits = dp_op_input(context, 1);
@@ -99,7 +92,7 @@ static dp_status *range(dp_op_context *context, void *memory) {
   dp_shape shape = dp_shape_vector(rows + 1);
   dp_tensor *splits, *values;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &splits));
-  store_split(splits, 0, 0);
+  dp_tensor_set_int(splits, 0, 0);
   int64_t most = splits->dtype == DP_INT32 ? INT32_MAX : INT64_MAX;
   for (int64_t row = 0; row < rows; ++row) {
     int64_t size = range_size(starts->dtype, range_at(starts, row), range_at(limits, row),
@@ -108,7 +101,7 @@ static dp_status *range(dp_op_context *context, void *memory) {
       return DP_INVALID("Requires delta != 0");
     if (size < 0 || __builtin_add_overflow(total, size, &total) || total > most)
       return DP_INVALID("Requires ((limit - start) / delta) <= %lld", (long long)most);
-    store_split(splits, row + 1, total);
+    dp_tensor_set_int(splits, row + 1, total);
   }
   shape = dp_shape_vector(total);
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &values));

@@ -222,7 +222,7 @@ static dp_status *write_splits(dp_cross *plan, dp_tensor *splits, int64_t *total
   int64_t total = 0, count, most = splits->dtype == DP_INT32 ? INT32_MAX : INT64_MAX;
   dp_cross_rewind(plan);
   for (int64_t row = 0; row <= plan->batch; ++row) {
-    dp_ragged_store_split(splits, row, total);
+    dp_tensor_set_int(splits, row, total);
     if (row == plan->batch)
       break;
     if (!move_to(plan, row, &count) || __builtin_add_overflow(total, count, &total) || total > most)

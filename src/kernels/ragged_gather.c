@@ -18,13 +18,6 @@ static const dp_tensor *splits_of(const gather_call *call, int64_t level) {
   return dp_op_input(call->context, (int32_t)level);
 }
 
-static void store_split(dp_tensor *tensor, int64_t index, int64_t value) {
-  if (tensor->dtype == DP_INT32)
-    ((int32_t *)tensor->data)[index] = (int32_t)value;
-  else
-    ((int64_t *)tensor->data)[index] = value;
-}
-
 /* ---- Checks ---- */
 static dp_status *check_indices(const gather_call *call) {
   int64_t rows = splits_of(call, 0)->shape.elements - 1;
@@ -85,7 +78,7 @@ static dp_status *write_even(const gather_call *call, int axis) {
   dp_tensor *splits;
   DP_RETURN_IF_ERROR(dp_op_allocate(call->context, axis, &vector, &splits));
   for (int64_t i = 0; i < vector.elements; ++i)
-    store_split(splits, i, i * shape->dims[axis + 1]);
+    dp_tensor_set_int(splits, i, i * shape->dims[axis + 1]);
   return NULL;
 }
 
@@ -96,12 +89,12 @@ static dp_status *write_splits(const gather_call *call, int64_t level) {
   DP_RETURN_IF_ERROR(
       dp_op_allocate(call->context, call->leading + (int32_t)level, &vector, &splits));
   int64_t at = 0, last = 0, begin, end;
-  store_split(splits, at++, 0);
+  dp_tensor_set_int(splits, at++, 0);
   for (int64_t i = 0; i < call->indices->shape.elements; ++i) {
     find_range(call, i, level, &begin, &end);
     for (int64_t row = begin; row < end; ++row) {
       last += dp_tensor_int_at(from, row + 1) - dp_tensor_int_at(from, row);
-      store_split(splits, at++, last);
+      dp_tensor_set_int(splits, at++, last);
     }
   }
   return NULL;

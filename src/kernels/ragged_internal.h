@@ -9,13 +9,6 @@
 
 /* A vector that starts with 0, never falls, and ends with the number of rows below it. */
 DP_MUST_USE dp_status *dp_ragged_check_splits(const dp_tensor *splits, int64_t rows_below);
-static inline void dp_ragged_store_split(dp_tensor *splits, int64_t at, int64_t value) {
-  if (splits->dtype == DP_INT32)
-    ((int32_t *)splits->data)[at] = (int32_t)value;
-  else
-    ((int64_t *)splits->data)[at] = value;
-}
-
 typedef struct dp_ragged {
   int32_t ragged_rank; /* how many splits */
   dp_tensor *parts;    /* ragged_rank splits, then the values */

@@ -44,7 +44,7 @@ static dp_status *cut_splits(const dp_tensor *splits, int64_t begin, int64_t end
   DP_RETURN_IF_ERROR(dp_tensor_create(splits->dtype, &shape, part_out));
   int64_t first = dp_tensor_int_at(splits, begin);
   for (int64_t i = begin; i <= end; ++i)
-    dp_ragged_store_split(part_out, i - begin, dp_tensor_int_at(splits, i) - first);
+    dp_tensor_set_int(part_out, i - begin, dp_tensor_int_at(splits, i) - first);
   return NULL;
 }
 
@@ -163,7 +163,7 @@ static dp_status *stack_even(dp_op_context *context, const dp_shape *encoded, in
   dp_tensor *splits;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, axis, &shape, &splits));
   for (int64_t i = 0; i < shape.elements; ++i)
-    dp_ragged_store_split(splits, i, i * encoded->dims[axis + 1]);
+    dp_tensor_set_int(splits, i, i * encoded->dims[axis + 1]);
   return NULL;
 }
 
@@ -173,11 +173,11 @@ static dp_status *stack_rows(dp_op_context *context, const dp_tensor *encoded) {
   dp_tensor *splits;
   int64_t end = 0;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, encoded->shape.rank - 1, &shape, &splits));
-  dp_ragged_store_split(splits, 0, 0);
+  dp_tensor_set_int(splits, 0, 0);
   for (int64_t i = 0; i < encoded->shape.elements; ++i) {
     const dp_ragged *ragged = dp_ragged_of_element(encoded, i);
     end += ragged->parts[0].shape.dims[0] - (ragged->ragged_rank > 0);
-    dp_ragged_store_split(splits, i + 1, end);
+    dp_tensor_set_int(splits, i + 1, end);
   }
   return NULL;
 }
@@ -190,12 +190,12 @@ static dp_status *stack_splits(dp_op_context *context, const dp_tensor *encoded,
     count += dp_ragged_of_element(encoded, i)->parts[level].shape.elements - 1;
   dp_shape shape = dp_shape_vector(count);
   DP_RETURN_IF_ERROR(dp_op_allocate(context, encoded->shape.rank + level, &shape, &splits));
-  dp_ragged_store_split(splits, 0, 0);
+  dp_tensor_set_int(splits, 0, 0);
   for (int64_t i = 0; i < encoded->shape.elements; ++i) {
     const dp_tensor *part = &dp_ragged_of_element(encoded, i)->parts[level];
     for (int64_t j = 1; j < part->shape.elements; ++j)
-      dp_ragged_store_split(splits, at++,
-                            (int64_t)((uint64_t)last + (uint64_t)dp_tensor_int_at(part, j)));
+      dp_tensor_set_int(splits, at++,
+                        (int64_t)((uint64_t)last + (uint64_t)dp_tensor_int_at(part, j)));
     last = dp_tensor_int_at(splits, at - 1);
   }
   return NULL;

@@ -11,13 +11,6 @@ typedef struct random_state {
   int32_t shape, low, high; /* slots; low is -1 when there is no range */
 } random_state;
 
-static int32_t find_input(const dp_op *op, const char *name) {
-  for (int32_t i = 0; i < op->input_count; ++i)
-    if (strcmp(op->inputs[i].name, name) == 0)
-      return i;
-  return -1;
-}
-
 static dp_random_shape_kind kind_of(const char *op) {
   if (strstr(op, "FullInt"))
     return DP_RANDOM_BITS;
@@ -32,9 +25,9 @@ static dp_status *random_create(const dp_kernel_setup *setup, void *memory) {
   random_state *state = memory;
   const dp_op *op = setup->node->op;
   state->distribution.kind = kind_of(op->name);
-  state->shape = find_input(op, "shape");
-  state->low = find_input(op, "minval");
-  state->high = find_input(op, "maxval");
+  state->shape = dp_op_input_index(op, "shape");
+  state->low = dp_op_input_index(op, "minval");
+  state->high = dp_op_input_index(op, "maxval");
   return dp_random_source_init(&state->source, setup);
 }
 

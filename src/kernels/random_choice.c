@@ -90,10 +90,7 @@ static void choose_row(const multinomial_work *work, int64_t row, double *weight
   double total = cumulate(weights, work->classes);
   for (int64_t i = row * work->samples; i < (row + 1) * work->samples; ++i) {
     int64_t found = find_class(weights, work->classes, next_uniform(stream) * total);
-    if (work->output->dtype == DP_INT32)
-      ((int32_t *)work->output->data)[i] = (int32_t)found;
-    else
-      ((int64_t *)work->output->data)[i] = found;
+    dp_tensor_set_int(work->output, i, found);
   }
 }
 

@@ -7,13 +7,6 @@
 enum { PHILOX = 1, THREEFRY = 2, AUTO_SELECT = 3 };
 enum { STATE_SIZE = 3 }; /* int64s: two of the counter, one of the key */
 
-static int32_t find_input(const dp_op *op, const char *name) {
-  for (int32_t i = 0; i < op->input_count; ++i)
-    if (strcmp(op->inputs[i].name, name) == 0)
-      return i;
-  return -1;
-}
-
 static dp_status *init_seeded(dp_random_source *source, const dp_node *node) {
   int64_t seed, seed2;
   DP_RETURN_IF_ERROR(dp_node_get_int(node, "seed", &seed));
@@ -34,12 +27,12 @@ dp_status *dp_random_source_init(dp_random_source *source, const dp_kernel_setup
   } kinds[] = {{"resource", DP_RANDOM_RESOURCE},
                {"key", DP_RANDOM_KEY_COUNTER},
                {"seed", DP_RANDOM_SEED_INPUT}};
-  source->counter = find_input(op, "counter");
-  source->algorithm = find_input(op, "alg");
+  source->counter = dp_op_input_index(op, "counter");
+  source->algorithm = dp_op_input_index(op, "alg");
   if (source->algorithm < 0)
-    source->algorithm = find_input(op, "algorithm");
+    source->algorithm = dp_op_input_index(op, "algorithm");
   for (int i = 0; i < 3; ++i) {
-    source->slot = find_input(op, kinds[i].input);
+    source->slot = dp_op_input_index(op, kinds[i].input);
     source->kind = kinds[i].kind;
     if (source->slot >= 0)
       return NULL;

@@ -255,10 +255,7 @@ static dp_status *output_distinct(dp_op_context *context, const int64_t *distinc
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &output));
   for (int64_t i = 0; i < count; ++i) {
-    if (output->dtype == DP_INT32)
-      ((int32_t *)output->data)[i] = (int32_t)distinct[i];
-    else
-      ((int64_t *)output->data)[i] = distinct[i];
+    dp_tensor_set_int(output, i, distinct[i]);
   }
   return NULL;
 }

@@ -289,13 +289,6 @@ static dp_status *check_ngrams(const ngram_state *state, const dp_tensor *data,
   return NULL;
 }
 
-static void set_int(dp_tensor *tensor, int64_t index, int64_t value) {
-  if (tensor->dtype == DP_INT32)
-    ((int32_t *)tensor->data)[index] = (int32_t)value;
-  else
-    ((int64_t *)tensor->data)[index] = value;
-}
-
 static dp_status *ngram_compute(dp_op_context *context, void *memory) {
   const ngram_state *state = memory;
   const dp_tensor *data = dp_op_input(context, 0), *splits = dp_op_input(context, 1);
@@ -305,15 +298,15 @@ static dp_status *ngram_compute(dp_op_context *context, void *memory) {
   int64_t rows = splits->shape.elements - 1, total = 0, count;
   if (data->shape.elements == 0 || rows < 0) {
     for (int64_t i = 0; i <= rows; ++i)
-      set_int(ends, i, 0);
+      dp_tensor_set_int(ends, i, 0);
     return dp_op_allocate(context, 0, &data->shape, &ngrams);
   }
-  set_int(ends, 0, 0);
+  dp_tensor_set_int(ends, 0, 0);
   for (int64_t i = 0; i < rows; ++i) {
     int64_t length = dp_tensor_int_at(splits, i + 1) - dp_tensor_int_at(splits, i);
     DP_RETURN_IF_ERROR(count_row(state, length, &count));
     total += count;
-    set_int(ends, i + 1, total);
+    dp_tensor_set_int(ends, i + 1, total);
   }
   dp_shape shape = dp_shape_vector(total);
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &ngrams));

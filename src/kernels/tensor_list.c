@@ -140,14 +140,6 @@ static dp_status *list_add(const void *left, const void *right, void **object_ou
 /* ---- On the wire ----
  * Metadata: how many elements are unset, which ones, dtype, limit (all varints), and the element
  * shape as a message. The set elements follow as tensors. */
-static void put_varint(dp_text *text, uint64_t value) {
-  while (value >= 128) {
-    dp_text_add_char(text, (char)(value | 128));
-    value >>= 7;
-  }
-  dp_text_add_char(text, (char)value);
-}
-
 static bool take_varint(dp_view *view, uint64_t *value_out) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64 && view->length > 0; shift += 7) {
@@ -171,12 +163,12 @@ static dp_status *list_encode(const void *object, dp_text *metadata, dp_tensor *
   for (int64_t i = 0; i < dp_list_size(list); ++i)
     if (dp_list_at(list, i))
       tensors[count++] = dp_tensor_copy(dp_list_at(list, i));
-  put_varint(metadata, list->items.count - count);
+  dp_text_add_varint(metadata, list->items.count - count);
   for (int64_t i = 0; i < dp_list_size(list); ++i)
     if (!dp_list_at(list, i))
-      put_varint(metadata, (uint64_t)i);
-  put_varint(metadata, list->dtype);
-  put_varint(metadata, (uint64_t)list->limit);
+      dp_text_add_varint(metadata, (uint64_t)i);
+  dp_text_add_varint(metadata, list->dtype);
+  dp_text_add_varint(metadata, (uint64_t)list->limit);
   dp_arena *arena = dp_arena_create();
   uint8_t *shape;
   size_t length;

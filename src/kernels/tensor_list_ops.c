@@ -191,10 +191,7 @@ static dp_status *element_shape_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &output_shape, &output));
   for (int64_t i = 0; i < output_shape.elements; ++i) {
     int64_t size = shape->rank < 0 ? -1 : shape->dims[i];
-    if (output->dtype == DP_INT32)
-      ((int32_t *)output->data)[i] = (int32_t)size;
-    else
-      ((int64_t *)output->data)[i] = size;
+    dp_tensor_set_int(output, i, size);
   }
   return NULL;
 }

@@ -292,13 +292,6 @@ static dp_status *decode_text(reader *r, const unicode_state *state, dp_view tex
   return NULL;
 }
 
-static void store_split(dp_tensor *tensor, int64_t index, int64_t value) {
-  if (tensor->dtype == DP_INT32)
-    ((int32_t *)tensor->data)[index] = (int32_t)value;
-  else
-    ((int64_t *)tensor->data)[index] = value;
-}
-
 static dp_status *write_decoded(dp_op_context *context, const decoded *from) {
   int64_t count = (int64_t)from->points.count;
   dp_shape shape = dp_shape_vector(count);
@@ -320,10 +313,10 @@ static dp_status *decode_all(dp_op_context *context, const unicode_state *state,
   reader r;
   DP_RETURN_IF_ERROR(reader_init(&r, state));
   dp_status *status = NULL;
-  store_split(splits, 0, 0);
+  dp_tensor_set_int(splits, 0, 0);
   for (int64_t i = 0; i < input->shape.elements && !status; ++i) {
     status = decode_text(&r, state, dp_string_at(input, i), to);
-    store_split(splits, i + 1, (int64_t)to->points.count);
+    dp_tensor_set_int(splits, i + 1, (int64_t)to->points.count);
   }
   reader_deinit(&r);
   return status;

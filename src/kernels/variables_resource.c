@@ -176,10 +176,7 @@ static dp_status *shape_compute(dp_op_context *context, void *memory) {
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &vector, &output));
   for (int i = 0; i < shape.rank; ++i) {
-    if (output->dtype == DP_INT32)
-      ((int32_t *)output->data)[i] = (int32_t)shape.dims[i];
-    else
-      ((int64_t *)output->data)[i] = shape.dims[i];
+    dp_tensor_set_int(output, i, shape.dims[i]);
   }
   return NULL;
 }

@@ -76,12 +76,6 @@ typedef struct farewell {
   TF_Status *status;
 } farewell;
 
-static void add_varint(dp_text *text, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    dp_text_add_char(text, (char)(value | 0x80));
-  dp_text_add_char(text, (char)value);
-}
-
 /* A session on this task's own server that sees `filters` only; calls may take `limit_ms`, 0: for
  * ever. */
 static void farewell_open(farewell *self, const dp_job *job, const char *const *filters, int count,
@@ -94,7 +88,7 @@ static void farewell_open(farewell *self, const dp_job *job, const char *const *
     dp_text_add(&config, filters[i]);
   }
   dp_text_add_char(&config, 0x58); /* ConfigProto.operation_timeout_in_ms */
-  add_varint(&config, (uint64_t)limit_ms);
+  dp_text_add_varint(&config, (uint64_t)limit_ms);
   TF_SetTarget(options, dp_job_target(job));
   TF_SetConfig(options, config.data, config.length, self->status);
   if (TF_GetCode(self->status) == TF_OK)

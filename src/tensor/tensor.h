@@ -94,6 +94,13 @@ static inline int64_t dp_tensor_int_at(const dp_tensor *tensor, int64_t index) {
     return ((const int64_t *)tensor->data)[index];
   return dp_tensor_any_int_at(tensor, index);
 }
+/* Sets element `index` of a tensor of int32 or int64. */
+static inline void dp_tensor_set_int(dp_tensor *tensor, int64_t index, int64_t value) {
+  if (tensor->dtype == DP_INT32)
+    ((int32_t *)tensor->data)[index] = (int32_t)value;
+  else
+    ((int64_t *)tensor->data)[index] = value;
+}
 
 /* TensorFlow's SummarizeValue, as Print and Assert show it: "1 2 3..." or "[1 2][3...]...", at most
  * max_entries elements, all if it is negative. */

@@ -90,12 +90,6 @@ static dp_status *write_state(const train_checkpoints *self) {
   return status;
 }
 
-static void put_varint(dp_text *text, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    dp_text_add_char(text, (char)(value | 0x80));
-  dp_text_add_char(text, (char)value);
-}
-
 /* A MetaGraphDef with the graph (field 2) alone. */
 static dp_status *write_meta(const char *prefix, TF_Graph *graph) {
   TF_Status *result = TF_NewStatus();
@@ -111,7 +105,7 @@ static dp_status *write_meta(const char *prefix, TF_Graph *graph) {
     dp_text_printf(&name, "%s.meta", prefix);
     path = dp_text_take(&name);
     dp_text_add_char(&message, 0x12);
-    put_varint(&message, bytes->length);
+    dp_text_add_varint(&message, bytes->length);
     dp_text_append(&message, bytes->data, bytes->length);
     status = dp_file_write_whole(path, message.data, message.length);
     dp_text_deinit(&message);

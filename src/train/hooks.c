@@ -178,12 +178,6 @@ typedef struct summary_hook {
   int64_t written_step, written_nanos;
 } summary_hook;
 
-static void put_varint(dp_text *text, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    dp_text_add_char(text, (char)(value | 0x80));
-  dp_text_add_char(text, (char)value);
-}
-
 /* An Event with one field of bytes: 4, a graph, or 5, a summary. */
 static dp_status *write_event(summary_hook *hook, int64_t step, int field, const void *data,
                               size_t length) {
@@ -192,9 +186,9 @@ static dp_status *write_event(summary_hook *hook, int64_t step, int field, const
   dp_text_add_char(&event, 0x09);
   dp_text_append(&event, &now, sizeof(now));
   dp_text_add_char(&event, 0x10);
-  put_varint(&event, (uint64_t)step);
+  dp_text_add_varint(&event, (uint64_t)step);
   dp_text_add_char(&event, (char)(field << 3 | 2));
-  put_varint(&event, length);
+  dp_text_add_varint(&event, length);
   dp_text_append(&event, data, length);
   dp_status *status = dp_events_writer_add_bytes(hook->writer, event.data, event.length);
   dp_text_deinit(&event);
@@ -205,12 +199,12 @@ static dp_status *write_scalar(summary_hook *hook, int64_t step, const char *tag
   dp_text value = {0}, summary = {0};
   float single = (float)number;
   dp_text_add_char(&value, 0x0A);
-  put_varint(&value, strlen(tag));
+  dp_text_add_varint(&value, strlen(tag));
   dp_text_add(&value, tag);
   dp_text_add_char(&value, 0x15);
   dp_text_append(&value, &single, sizeof(single));
   dp_text_add_char(&summary, 0x0A);
-  put_varint(&summary, value.length);
+  dp_text_add_varint(&summary, value.length);
   dp_text_append(&summary, value.data, value.length);
   dp_status *status = write_event(hook, step, 5, summary.data, summary.length);
   dp_text_deinit(&value);
