@@ -196,9 +196,9 @@ static dp_status *fill(dp_input_stream *stream) {
 }
 
 /* ---- Reading ---- */
-dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length,
-                                size_t *read_out) {
-  size_t done = 0;
+/* Passes over `length` bytes, or as many as there are; copies them unless `to` is NULL. */
+static dp_status *advance(dp_input_stream *stream, char *to, uint64_t length, uint64_t *done_out) {
+  uint64_t done = 0;
   while (done < length) {
     if (stream->begin == stream->end) {
       DP_RETURN_IF_ERROR(fill(stream));
@@ -207,13 +207,22 @@ dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length
     }
     size_t count = stream->end - stream->begin;
     if (count > length - done)
-      count = length - done;
-    memcpy((char *)to + done, stream->buffer + stream->begin, count);
+      count = (size_t)(length - done);
+    if (to)
+      memcpy(to + done, stream->buffer + stream->begin, count);
     stream->begin += count;
     done += count;
   }
   stream->position += done;
-  *read_out = done;
+  *done_out = done;
+  return NULL;
+}
+
+dp_status *dp_input_stream_read(dp_input_stream *stream, void *to, size_t length,
+                                size_t *read_out) {
+  uint64_t done;
+  DP_RETURN_IF_ERROR(advance(stream, to, length, &done));
+  *read_out = (size_t)done;
   return NULL;
 }
 
@@ -247,22 +256,7 @@ dp_status *dp_input_stream_read_new(dp_input_stream *stream, uint64_t length, vo
 }
 
 dp_status *dp_input_stream_skip(dp_input_stream *stream, uint64_t length, uint64_t *skipped_out) {
-  uint64_t done = 0;
-  while (done < length) {
-    if (stream->begin == stream->end) {
-      DP_RETURN_IF_ERROR(fill(stream));
-      if (stream->end == 0)
-        break;
-    }
-    size_t count = stream->end - stream->begin;
-    if (count > length - done)
-      count = (size_t)(length - done);
-    stream->begin += count;
-    done += count;
-  }
-  stream->position += done;
-  *skipped_out = done;
-  return NULL;
+  return advance(stream, NULL, length, skipped_out);
 }
 
 /* Appends without what is dropped. */

@@ -2,23 +2,7 @@
  * its size and its pixels; what the library refuses must not be decoded. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/memory.h"
-#include "kernels/codec_internal.h"
-
-typedef struct pixels {
-  dp_image_size size;
-  uint8_t *data;
-  size_t length;
-} pixels;
-
-static uint8_t *allocate(void *arg, const dp_image_size *size) {
-  pixels *pixels = arg;
-  if (size->width * size->height > 1 << 16)
-    return NULL;
-  pixels->size = *size;
-  pixels->length = (size_t)(size->width * size->height * size->channels);
-  return pixels->data = dp_malloc(pixels->length);
-}
+#include "jpeg_pixels.h"
 
 static void compare(const pixels *a, const pixels *b) {
   if (a->size.width != b->size.width || a->size.height != b->size.height ||
@@ -39,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   dp_view image = {(const char *)data + 1, size - 1};
   pixels small = {0}, large = {0};
   dp_status *status = NULL, *library_status;
-  bool is_taken = dp_jpeg_decode_small(image, &options, allocate, &small, &status);
-  library_status = dp_jpeg_decode_by_library(image, &options, allocate, &large);
+  bool is_taken = dp_jpeg_decode_small(image, &options, allocate_pixels, &small, &status);
+  library_status = dp_jpeg_decode_by_library(image, &options, allocate_pixels, &large);
   if (is_taken && (status || library_status))
     abort();
   if (is_taken)

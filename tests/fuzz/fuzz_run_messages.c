@@ -2,18 +2,8 @@
  * the second the size of the pieces. What is accepted must encode and decode again. */
 #include <stdlib.h>
 #include <string.h>
+#include "pieces.h"
 #include "wire/run_messages.h"
-
-static void cut(const uint8_t *data, size_t length, size_t piece, dp_rope *rope) {
-  for (size_t at = 0; at < length; at += piece) {
-    size_t here = length - at < piece ? length - at : piece;
-    dp_buffer *buffer = NULL;
-    if (dp_buffer_create(here, &buffer))
-      abort();
-    memcpy(buffer->data, data + at, here);
-    dp_rope_append_piece(rope, buffer, buffer->data, here);
-  }
-}
 
 #define DEFINE_TRY(record, end)                                                                    \
   static void try_##record(const dp_rope *rope, dp_arena *arena) {                                 \

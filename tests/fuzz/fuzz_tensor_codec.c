@@ -3,18 +3,8 @@
  * outside of the message is touched. */
 #include <stdlib.h>
 #include <string.h>
+#include "pieces.h"
 #include "wire/tensor_codec.h"
-
-static void cut(const uint8_t *data, size_t length, size_t piece, dp_rope *rope) {
-  for (size_t at = 0; at < length; at += piece) {
-    size_t here = length - at < piece ? length - at : piece;
-    dp_buffer *buffer = NULL;
-    if (dp_buffer_create(here, &buffer))
-      abort();
-    memcpy(buffer->data, data + at, here);
-    dp_rope_append_piece(rope, buffer, buffer->data, here);
-  }
-}
 
 static void check_again(const dp_tensor *tensor) {
   dp_rope rope = {0};

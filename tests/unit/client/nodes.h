@@ -36,6 +36,14 @@ static inline float float_value(const TF_Tensor *tensor) {
   return *(float *)TF_TensorData(tensor);
 }
 
+static inline int count_operations(TF_Graph *graph) {
+  size_t at = 0;
+  int count = 0;
+  while (TF_GraphNextOperation(graph, &at))
+    count++;
+  return count;
+}
+
 static inline TF_Output finish(TF_OperationDescription *desc) {
   TF_Status *status = TF_NewStatus();
   TF_Operation *operation = TF_FinishOperation(desc, status);

@@ -249,14 +249,6 @@ static void test_slices(void **state) {
   TF_DeleteTensor(dense);
 }
 
-static int count_operations(TF_Graph *graph) {
-  size_t at = 0;
-  int count = 0;
-  while (TF_GraphNextOperation(graph, &at))
-    count++;
-  return count;
-}
-
 static void test_contract(void **state) {
   fixture *f = *state;
   dp_scope *s = f->scope;

@@ -21,14 +21,6 @@ static TF_Buffer *sample(void) {
   return buffer;
 }
 
-static int count_operations(TF_Graph *graph) {
-  size_t at = 0;
-  int count = 0;
-  while (TF_GraphNextOperation(graph, &at))
-    count++;
-  return count;
-}
-
 static void test_plain(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_Status *status = TF_NewStatus();

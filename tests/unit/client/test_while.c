@@ -3,14 +3,6 @@
 #include <downpour.h>
 #include "nodes.h"
 
-static int count_operations(TF_Graph *graph) {
-  size_t at = 0;
-  int count = 0;
-  while (TF_GraphNextOperation(graph, &at))
-    count++;
-  return count;
-}
-
 /* while (i < limit) i = i + step; `limit` and `step` come in as inputs. */
 static TF_WhileParams start(TF_Graph *graph, dp_scope *scope, TF_Status *status) {
   TF_Output inputs[] = {dp_const_float(scope, 0), dp_placeholder(scope, TF_FLOAT, .name = "limit"),

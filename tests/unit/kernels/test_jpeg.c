@@ -10,8 +10,7 @@
 #include <cmocka.h>
 /* after stdio.h */
 #include <jpeglib.h>
-#include "base/memory.h"
-#include "kernels/codec_internal.h"
+#include "../../fuzz/jpeg_pixels.h"
 #include "kernels/isa/isa_internal.h"
 #include "kernels/loops_jpeg_internal.h"
 
@@ -100,23 +99,6 @@ static dp_view encode(const image *image) {
 }
 
 /* ---- Comparing ---- */
-typedef struct pixels {
-  dp_image_size size;
-  uint8_t *data;
-  size_t length;
-} pixels;
-
-/* Nothing for what damaged headers say. */
-static uint8_t *allocate(void *arg, const dp_image_size *size) {
-  pixels *pixels = arg;
-  assert_null(pixels->data);
-  if (size->width * size->height > 1 << 16)
-    return NULL;
-  pixels->size = *size;
-  pixels->length = (size_t)(size->width * size->height * size->channels);
-  return pixels->data = dp_calloc(1, pixels->length);
-}
-
 static uint8_t *allocate_nothing(void *arg, const dp_image_size *size) {
   return NULL;
 }
@@ -138,9 +120,10 @@ static void expect_same(dp_status *one, dp_status *other, const pixels *a, const
 static bool compare(dp_view data, const dp_jpeg_options *options) {
   pixels small = {0}, large = {0};
   dp_status *status = NULL;
-  bool is_taken = dp_jpeg_decode_small(data, options, allocate, &small, &status);
+  bool is_taken = dp_jpeg_decode_small(data, options, allocate_pixels, &small, &status);
   if (is_taken)
-    expect_same(status, dp_jpeg_decode_by_library(data, options, allocate, &large), &small, &large);
+    expect_same(status, dp_jpeg_decode_by_library(data, options, allocate_pixels, &large), &small,
+                &large);
   else
     assert_null(small.data);
   dp_free(small.data);
@@ -236,7 +219,7 @@ static void test_others_are_left(void **unused) {
                                 {.ratio = 1, .channels = 2},
                                 {.ratio = 1, .has_crop = true, .crop_width = 1, .crop_height = 1}};
   for (int i = 0; i < 3; ++i)
-    assert_false(dp_jpeg_decode_small(data, &options[i], allocate, &none, &status));
+    assert_false(dp_jpeg_decode_small(data, &options[i], allocate_pixels, &none, &status));
   options[0].ratio = 1;
   status = dp_jpeg_decode(data, &options[0], allocate_nothing, NULL);
   assert_int_equal(dp_status_code(status), DP_RESOURCE_EXHAUSTED);
@@ -248,8 +231,9 @@ static void test_others_are_left(void **unused) {
 static void compare_damaged(dp_view data, const dp_jpeg_options *options) {
   pixels own = {0}, large = {0};
   dp_view exact = {dp_memdup(data.data, data.length), data.length};
-  dp_status *status = dp_jpeg_decode(exact, options, allocate, &own);
-  expect_same(status, dp_jpeg_decode_by_library(exact, options, allocate, &large), &own, &large);
+  dp_status *status = dp_jpeg_decode(exact, options, allocate_pixels, &own);
+  expect_same(status, dp_jpeg_decode_by_library(exact, options, allocate_pixels, &large), &own,
+              &large);
   dp_free((char *)exact.data);
   dp_free(own.data);
   dp_free(large.data);

@@ -1,0 +1,27 @@
+/* Decoded pixels, for tests of the reader of JPEG. */
+#ifndef DP_FUZZ_JPEG_PIXELS_H
+#define DP_FUZZ_JPEG_PIXELS_H
+
+#include <stdlib.h>
+#include "base/memory.h"
+#include "kernels/codec_internal.h"
+
+typedef struct pixels {
+  dp_image_size size;
+  uint8_t *data;
+  size_t length;
+} pixels;
+
+/* Nothing for what damaged headers say. A reader asks once. */
+static inline uint8_t *allocate_pixels(void *arg, const dp_image_size *size) {
+  pixels *pixels = arg;
+  if (pixels->data)
+    abort();
+  if (size->width * size->height > 1 << 16)
+    return NULL;
+  pixels->size = *size;
+  pixels->length = (size_t)(size->width * size->height * size->channels);
+  return pixels->data = dp_calloc(1, pixels->length);
+}
+
+#endif
