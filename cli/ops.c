@@ -1,7 +1,6 @@
 /* `downpour ops`: which ops have a kernel here, for which dtypes, and which have a gradient. */
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "cli/command.h"
 #include "client/gradient.h"
 #include "graph/op.h"

@@ -1,10 +1,8 @@
 /* `downpour status` and `downpour stop`: one call to a running server, and what it says. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "cli/command.h"
 #include "cluster/cluster_spec.h"
 #include "rpc/client.h"

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/event.h"
-#include "base/memory.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 

@@ -6,7 +6,6 @@
 #include "base/philox.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/random.h>
 

@@ -4,7 +4,6 @@
 #include "base/status.h"
 
 #include <assert.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Constants from C values. The tensor is filled and given to a Const node, which keeps a copy. */
 #include <string.h>
 
-#include "client/construct_internal.h"
 #include "client/scope_internal.h"
 
 TF_Output dp_const_tensor(dp_scope *scope, TF_Tensor *value) {

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "wire/shape_message.h"
-#include "wire/tensor_codec.h"
 
 struct TF_OperationDescription {
   TF_Graph *graph;

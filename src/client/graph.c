@@ -2,8 +2,6 @@
  * it. The checks are the graph room's; here is only what the C API asks about. */
 #include "client/client_internal.h"
 
-#include <string.h>
-
 const char *TF_Version(void) {
   return "2.21.0";
 }

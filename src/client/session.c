@@ -5,7 +5,6 @@
  * the same time; only the sending of nodes is one after the other. */
 #include "client/client_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 

@@ -6,7 +6,6 @@
  * operations that come later still, as in TensorFlow. With the graph's lock held. */
 #include "client/shape_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
-/* Cluster specifications: built task by task (dp_cluster_builder), then checked as a whole.
- * Building and asking are here; reading JSON is in cluster_json.c. */
+/* Cluster specifications: built task by task (dp_cluster_builder_add_task), then checked as a
+ * whole. Building and asking are here; reading JSON is in cluster_json.c. */
 #include "cluster/cluster_spec.h"
 
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "cluster/cluster_internal.h"
-#include "wire/control.h"
 #include "wire/device_name.h"
 
 /* ---- Building ---------------------------------------------------------------------------------*/

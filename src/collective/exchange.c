@@ -1,7 +1,6 @@
 /* All to all: row i of a member's tensor goes to member i, and comes to stand in the row of the
  * sender's rank. */
 #include <stdio.h>
-#include <string.h>
 #include "collective/collective_internal.h"
 
 enum { KEY_SIZE = 128 };

@@ -1,6 +1,5 @@
 /* Walks over whole graphs: who reads whom, an order in which nodes follow their inputs, and whether
  * there is a cycle that no loop explains. All are linear in nodes and edges. */
-#include <string.h>
 
 #include "graph/graph_internal.h"
 

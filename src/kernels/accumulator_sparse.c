@@ -3,7 +3,6 @@
 
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/pieces_internal.h"
 
 void dp_sparse_sum_deinit(dp_sparse_sum *sum) {
   dp_free(sum->indices);

@@ -2,7 +2,6 @@
  * moves (move_internal.h) with the right strides. */
 #include "kernels/families_internal.h"
 #include "kernels/loops_index_internal.h"
-#include "kernels/loops_types_internal.h"
 #include "kernels/move_internal.h"
 
 /* ---- Transpose ---- */

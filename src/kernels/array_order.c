@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "kernels/families_internal.h"
-#include "kernels/support_internal.h"
 
 typedef unsigned __int128 candidate;
 

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/support_internal.h"
 
 /* ---- AudioSpectrogram ---- */
 typedef struct spectrogram_state {

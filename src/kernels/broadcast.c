@@ -68,13 +68,6 @@ dp_broadcast_span dp_broadcast_span_of(const dp_broadcast *plan) {
   return span;
 }
 
-int64_t dp_broadcast_span_count(const dp_broadcast *plan) {
-  int64_t count = plan->shape.elements > 0;
-  for (int axis = 0; axis + 2 < plan->rank; ++axis)
-    count *= plan->dims[axis];
-  return count;
-}
-
 void dp_broadcast_offsets(const dp_broadcast *plan, int64_t index, int64_t *offsets) {
   for (int i = 0; i < plan->operand_count; ++i)
     offsets[i] = 0;

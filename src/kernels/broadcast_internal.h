@@ -3,7 +3,7 @@
  * A plan joins neighbouring dimensions that all operands walk alike and drops those of size 1, so
  * that equal shapes become one dimension, a bias added to rows becomes two, and so on. A stride is
  * 0 where an operand is repeated. The result is always dense. Kernels give the two innermost
- * dimensions to a loop and let dp_broadcast_walk go over the rest. */
+ * dimensions, a span, to a loop; dp_broadcast_offsets says where each span begins. */
 #ifndef DP_KERNELS_BROADCAST_INTERNAL_H
 #define DP_KERNELS_BROADCAST_INTERNAL_H
 
@@ -31,9 +31,8 @@ typedef struct dp_broadcast_span {
 } dp_broadcast_span;
 dp_broadcast_span dp_broadcast_span_of(const dp_broadcast *plan);
 
-/* Number of spans, and the operands' offsets (in elements) of the index-th; the result's offset is
- * index * inner * outer. */
-int64_t dp_broadcast_span_count(const dp_broadcast *plan);
+/* The operands' offsets (in elements) of the index-th span; the result's is index * inner * outer.
+ */
 void dp_broadcast_offsets(const dp_broadcast *plan, int64_t index, int64_t *offsets_out);
 
 #endif

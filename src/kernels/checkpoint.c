@@ -6,7 +6,6 @@
 #include <string.h>
 #include "kernels/families_internal.h"
 #include "kernels/io_internal.h"
-#include "kernels/support_internal.h"
 #include "storage/bundle.h"
 #include "storage/file.h"
 #include "storage/legacy.h"

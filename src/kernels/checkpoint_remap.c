@@ -6,7 +6,6 @@
 #include "base/map.h"
 #include "kernels/families_internal.h"
 #include "kernels/io_internal.h"
-#include "kernels/support_internal.h"
 #include "storage/bundle.h"
 
 typedef struct remap_state {

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <string.h>
-#include "base/memory.h"
 #include "kernels/random_internal.h"
 
 /* Of vectors; eight sums, so that compilers can keep them side by side. */

@@ -2,7 +2,6 @@
  * reads. Errors of the library leave through longjmp, so each entry keeps what it must free in one
  * struct that outlives the jump. What an image needs to be read waits for the next one; any thread
  * takes it. */
-#include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/codec_internal.h"

@@ -1,7 +1,6 @@
 /* Writing JPEG files by libjpeg. Errors of the library leave through longjmp, so the entry keeps
  * what it must free in one struct that outlives the jump. What an image needs to be written, with
  * the tables of the last settings, waits for the next one; any thread takes it. */
-#include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/codec_internal.h"

@@ -3,7 +3,6 @@
  * them for TensorFlow. The pixels are one stream over all IDAT chunks. libdeflate unpacks it in one
  * go, which takes half of zlib's time; what it does not take, zlib unpacks row by row. What
  * libdeflate needs waits for the next image; any thread takes it. */
-#include <stdlib.h>
 #include <string.h>
 #include <libdeflate.h>
 #include <zlib.h>

@@ -2,7 +2,6 @@
  * come out as TensorFlow's, byte by byte. Where only the pixels matter, libdeflate packs the same
  * filtered rows in less time. What an image needs to be written (the libraries' memory, memory for
  * rows) waits for the next one; any thread takes it. */
-#include <stdlib.h>
 #include <string.h>
 #include <libdeflate.h>
 #include <zlib.h>

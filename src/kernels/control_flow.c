@@ -6,7 +6,6 @@
  * further on. */
 #include "kernels/families_internal.h"
 
-#include "base/memory.h"
 #include "runtime/value.h"
 
 static void move_value(dp_op_context *context, int32_t input, int32_t output) {

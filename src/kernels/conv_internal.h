@@ -1,5 +1,5 @@
-/* Convolutions of work types (float, double, int32) in all three directions, for the ops of conv.c,
- * conv3d.c and depthwise.c, and for whoever fuses them.
+/* Convolutions of work types (float, double, int32) in all three directions, for the ops of conv.c
+ * and depthwise.c, and for whoever fuses them.
  *
  * Images are [batch, depth, height, width, channels], dense; filters are [depth, height, width,
  * in channels / groups, out channels]. A gradient towards the input is computed as one convolution

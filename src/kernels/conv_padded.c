@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include "kernels/conv_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct padded_state {
   dp_conv_state conv;

@@ -7,7 +7,6 @@
 #include <complex.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/memory.h"
 #include "kernels/csr_internal.h"
 
 typedef struct matmul_state {

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "kernels/dataset_internal.h"
 #include "kernels/families_internal.h"
-#include "kernels/function_internal.h"
 
 #define AUTOTUNE (-1)
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include "kernels/gemm_internal.h"
 #include "kernels/matmul_internal.h"
-#include "kernels/support_internal.h"
 
 #define MAX_LABELS (2 * DP_MAX_RANK)
 #define ELLIPSIS '.'

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "kernels/example_internal.h"
 #include "kernels/string_internal.h"
-#include "kernels/support_internal.h"
 
 /* ---- Configs ---- */
 void dp_example_config_init(dp_example_config *config, int32_t sparse_count, int32_t dense_count,

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <string.h>
-#include "kernels/support_internal.h"
 
 typedef struct fake_state {
   float least, most; /* quantized numbers */

@@ -12,7 +12,6 @@
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/loops_types_internal.h"
-#include "kernels/support_internal.h"
 
 enum { MAX_RANK = 3, MAX_RADIX = 13, MAX_FACTORS = 64 };
 

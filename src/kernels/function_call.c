@@ -7,7 +7,6 @@
 #include "kernels/families_internal.h"
 
 #include <string.h>
-#include "base/memory.h"
 #include "kernels/function_internal.h"
 #include "wire/device_name.h"
 

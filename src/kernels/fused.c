@@ -10,7 +10,6 @@
 #include "kernels/loops_binary_internal.h"
 #include "kernels/loops_unary_internal.h"
 #include "kernels/matmul_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct fused_state {
   dp_conv_state conv; /* dtype and work of both ops; the rest of convolutions */

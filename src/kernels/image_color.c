@@ -2,7 +2,6 @@
  * worked in float (double for double); large images are split over the pool. */
 #include <math.h>
 #include <string.h>
-#include "base/memory.h"
 #include "kernels/families_internal.h"
 #include "kernels/image_internal.h"
 

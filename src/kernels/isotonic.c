@@ -3,9 +3,6 @@
  * TensorFlow's are: which neighbours are pooled depends on it. */
 #include "kernels/families_internal.h"
 
-#include "base/memory.h"
-#include "kernels/support_internal.h"
-
 /* Neighbours [begin of this, begin of the next) that share a mean. */
 typedef struct pool {
   int64_t begin, count;

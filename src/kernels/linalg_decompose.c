@@ -2,9 +2,7 @@
  * transposed into columns for LAPACK where that matters, and back. */
 #include "kernels/families_internal.h"
 
-#include <float.h>
 #include <string.h>
-#include "kernels/gemm_internal.h"
 #include "kernels/linalg_internal.h"
 
 typedef void (*geqrf_fn)(const int *m, const int *n, void *a, const int *lda, void *tau, void *work,

@@ -2,7 +2,6 @@
  * Export shares the tensors; a change after that works on copies. Called with the table's lock. */
 #include "kernels/lookup_internal.h"
 
-#include <string.h>
 #include "base/checksum.h"
 
 void dp_lookup_dense_deinit(dp_lookup *table) {

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/matmul_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct lrn_state {
   dp_dtype dtype;

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include "base/memory.h"
 #include "kernels/families_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct waiter {
   struct waiter *next;

@@ -9,7 +9,6 @@
 #include <string.h>
 #include "kernels/loops_norm_internal.h"
 #include "kernels/matmul_internal.h"
-#include "kernels/support_internal.h"
 
 #define PIECE 8192 /* values of one piece, roughly: what the nearest cache keeps */
 

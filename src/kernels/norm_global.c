@@ -4,7 +4,6 @@
 #include "kernels/families_internal.h"
 
 #include <math.h>
-#include "kernels/support_internal.h"
 
 typedef struct norm_state {
   dp_dtype dtype;

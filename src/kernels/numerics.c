@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "kernels/broadcast_internal.h"
-#include "kernels/loops_types_internal.h"
 #include "kernels/support_internal.h"
 
 /* ---- CheckNumerics ---- */

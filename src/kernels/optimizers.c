@@ -5,7 +5,6 @@
  * name, rows of equal indices in order. The variables of one update are locked together
  * (runtime/variable.h); use_locking changes nothing, because no update is ever torn. Everything is
  * checked before anything is written. Half and bfloat16 are computed as floats in blocks. */
-#include <stdio.h>
 #include <string.h>
 #include "kernels/families_internal.h"
 #include "kernels/indices_internal.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/families_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct simulate_range {
   double lowest, highest; /* whole numbers of the simulated type */

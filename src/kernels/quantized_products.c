@@ -4,7 +4,6 @@
 #include "kernels/families_internal.h"
 
 #include <math.h>
-#include "base/memory.h"
 #include "kernels/conv_internal.h"
 #include "kernels/gemm_internal.h"
 #include "kernels/quantized_internal.h"

@@ -8,7 +8,6 @@
 
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/support_internal.h"
 
 enum { SLOT_SHAPE, SLOT_VALUES, SLOT_DEFAULT, SLOT_PARTITIONS };
 typedef enum partition_kind { FIRST_DIM_SIZE, VALUE_ROWIDS, ROW_SPLITS } partition_kind;

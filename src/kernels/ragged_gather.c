@@ -4,8 +4,6 @@
 #include "kernels/families_internal.h"
 
 #include <string.h>
-#include "base/memory.h"
-#include "kernels/support_internal.h"
 
 typedef struct gather_call {
   dp_op_context *context;

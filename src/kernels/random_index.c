@@ -5,7 +5,6 @@
 #include "kernels/families_internal.h"
 
 #include <math.h>
-#include "kernels/support_internal.h"
 
 #define MAX_ROUNDS 1024
 

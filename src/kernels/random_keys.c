@@ -1,5 +1,4 @@
 /* Keys, counters and states of generators: making them from seeds, moving them on. */
-#include <string.h>
 #include "kernels/families_internal.h"
 #include "kernels/random_internal.h"
 

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/loops_reduce_internal.h"
-#include "kernels/loops_types_internal.h"
 #include "kernels/reduce_internal.h"
 #include "kernels/support_internal.h"
 

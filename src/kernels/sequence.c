@@ -2,7 +2,6 @@
 #include "kernels/families_internal.h"
 
 #include <math.h>
-#include <string.h>
 #include "kernels/loops_sequence_internal.h"
 #include "kernels/support_internal.h"
 

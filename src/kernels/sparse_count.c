@@ -8,7 +8,6 @@
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/families_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct count_state {
   int64_t least, most; /* minlength and maxlength */

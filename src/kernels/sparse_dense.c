@@ -6,7 +6,6 @@
 #include <string.h>
 #include "kernels/combine_internal.h"
 #include "kernels/indices_internal.h"
-#include "kernels/loops_types_internal.h"
 #include "kernels/sparse_internal.h"
 
 /* ---- SparseTensorDenseAdd ---- */

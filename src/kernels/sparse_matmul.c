@@ -7,7 +7,6 @@
 #include "kernels/loops_index_internal.h"
 #include "kernels/loops_types_internal.h"
 #include "kernels/matmul_internal.h"
-#include "kernels/support_internal.h"
 
 typedef struct sparse_state {
   dp_dtype dtype, work;

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 #include "kernels/families_internal.h"
-#include "kernels/support_internal.h"
 
 /* ---- One input ---- */
 #define UNARY_OPS(X)                                                                               \

@@ -3,7 +3,6 @@
 
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/broadcast_internal.h"
 #include "kernels/string_internal.h"
 #include "kernels/unicode_internal.h"
 

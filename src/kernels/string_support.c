@@ -2,9 +2,7 @@
 #include "kernels/string_internal.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include "base/memory.h"
 
 /* ---- Every element ---- */
 typedef struct map_work {

@@ -5,7 +5,6 @@
 #include "kernels/io_internal.h"
 #include "kernels/message_internal.h"
 #include "kernels/summary_internal.h"
-#include "kernels/support_internal.h"
 #include "wire/control.h"
 #include "wire/tensor_codec.h"
 

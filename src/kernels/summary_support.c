@@ -3,7 +3,6 @@
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include "kernels/codec_internal.h"
 #include "kernels/io_internal.h"

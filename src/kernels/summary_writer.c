@@ -5,7 +5,6 @@
 #include <string.h>
 #include "base/clock.h"
 #include "kernels/families_internal.h"
-#include "kernels/handle_internal.h"
 #include "kernels/io_internal.h"
 #include "kernels/summary_internal.h"
 #include "storage/events.h"

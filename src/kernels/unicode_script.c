@@ -2,8 +2,6 @@
  * point. The table is what genuine TensorFlow answers (unicode_script.inc). */
 #include "kernels/families_internal.h"
 
-#include "kernels/support_internal.h"
-
 typedef struct script_run {
   int32_t start;
   int16_t script;

@@ -2,7 +2,6 @@
  * there as "building" and hands the work to the blocking pool; steps that come meanwhile wait in
  * line. Building runs the planner and registers each piece with its worker. A plan that failed
  * answers those who waited and is forgotten, so that the next step tries again. */
-#include "base/log.h"
 #include "master/master_internal.h"
 #include "wire/rendezvous_key.h"
 

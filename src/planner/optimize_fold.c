@@ -3,7 +3,6 @@
  * it would have. Results that would make the graph much larger are not kept. The new constant waits
  * for whatever the node and its constants waited for: that is what holds it in its branch or its
  * loop. */
-#include <string.h>
 
 #include "planner/optimize_internal.h"
 #include "runtime/kernel.h"

@@ -6,10 +6,8 @@
 #include <grpc/support/alloc.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/event.h"
 #include "base/fault.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "rpc/network.h"
 #include "rpc/slices_internal.h"

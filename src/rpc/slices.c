@@ -7,8 +7,6 @@
 
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
-#include <stdint.h>
-#include <string.h>
 
 enum { COPY_LIMIT = 512 }; /* bytes; up to here a copy is cheaper */
 

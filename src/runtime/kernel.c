@@ -6,7 +6,6 @@
 #include "runtime/kernel.h"
 
 #include <pthread.h>
-#include <string.h>
 #include "base/map.h"
 #include "base/memory.h"
 

@@ -8,8 +8,8 @@
  * general one.
  *
  * In compute:   inputs are borrowed and immutable. Outputs come from dp_op_allocate (fresh memory),
- * dp_op_forward (an input's memory, when nobody else wants it), or dp_op_set_output (any tensor).
- * An error is returned as a status; the executor adds the node's name. */
+ * dp_op_allocate_or_forward (an input's memory, when nobody else wants it), or dp_op_set_output
+ * (any tensor). An error is returned as a status; the executor adds the node's name. */
 #ifndef DP_RUNTIME_KERNEL_H
 #define DP_RUNTIME_KERNEL_H
 

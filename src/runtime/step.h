@@ -49,7 +49,7 @@ typedef struct dp_node_timing {
   int64_t scheduled, started, ended; /* wall microseconds times 1000: nanoseconds since 1970 */
   int32_t thread;
   int32_t output_count;
-  const dp_tensor *outputs; /* only valid during dp_step_stats_record */
+  const dp_tensor *outputs; /* only valid during the dp_step_stats_fn */
 } dp_node_timing;
 /* A collector with a lock of its own; what comes out is a StepStats message (worker). */
 typedef void (*dp_step_stats_fn)(void *arg, const dp_node_timing *timing);

@@ -2,7 +2,6 @@
  * each time (DNS, refused, somebody else at the address), which one long wait would keep to itself.
  * Each attempt skips the pause that gRPC makes after a failed connection, so that a task that
  * starts late is found at once. Attempts are made on network threads and on the timer's. */
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/timer.h"
 #include "server/remote_internal.h"

@@ -1,5 +1,4 @@
 /* WorkerService on the network. See services_internal.h. */
-#include "base/memory.h"
 #include "server/services_internal.h"
 #include "wire/control.h"
 #include "wire/recv_buf.h"

@@ -1,7 +1,6 @@
 /* The index of V2 checkpoints: messages to table and back, and the checks that everything read from
  * one passes. */
 #include <stdlib.h>
-#include <string.h>
 #include "base/memory.h"
 #include "storage/bundle_internal.h"
 #include "wire/control.h"

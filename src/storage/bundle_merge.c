@@ -1,7 +1,6 @@
 /* Joins the checkpoints that the tasks of a job wrote, each its own variables, into one: the
  * indices are merged in memory, the data files only renamed. The index comes last; a crash before
  * that leaves the parts, from which nothing is lost but their names. */
-#include <stdlib.h>
 #include <string.h>
 #include "base/map.h"
 #include "storage/bundle_internal.h"

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <string.h>
 #include "base/checksum.h"
-#include "base/map.h"
 #include "storage/bundle_internal.h"
 #include "wire/shape_message.h"
 

@@ -7,7 +7,6 @@
  * for it to drain at the end, or somebody else does); the last block is padded then and the file
  * cut. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/checksum.h"
 #include "base/map.h"

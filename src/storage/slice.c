@@ -2,7 +2,6 @@
 #include "storage/slice.h"
 
 #include <string.h>
-#include "base/memory.h"
 
 dp_slice dp_slice_full(int rank) {
   dp_slice slice = {.rank = rank};

@@ -1,6 +1,5 @@
 /* Examples from lines of numbers (CSV) and from records (TFRecord). */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "storage/record.h"

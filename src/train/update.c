@@ -1,6 +1,5 @@
 /* The update of a model: every gradient applied where its variable lives, and when all are, the
  * global step goes up by one. */
-#include <string.h>
 
 #include "train/train_internal.h"
 

@@ -3,7 +3,6 @@
 #include "collective/collective.h"
 
 #include "base/fault.h"
-#include "base/log.h"
 #include "worker/worker_internal.h"
 
 /* A chunk of a step that failed here: how long a peer waits for the step to be run again. */

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/fault.h"
-#include "base/log.h"
 #include "worker/worker_internal.h"
 
 struct graph_run {

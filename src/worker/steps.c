@@ -4,9 +4,7 @@
  * was run stays until the master sends CleanupGraph, because peers may still fetch from it; or
  * until its RunGraph is cancelled or its session goes, because then the master may be dead. One
  * that only receives asked for goes when the last of them has left. */
-#include "base/checksum.h"
 #include "base/fault.h"
-#include "base/log.h"
 #include "base/philox.h"
 #include "wire/rendezvous_key.h"
 #include "worker/worker_internal.h"

@@ -2,7 +2,6 @@
 #include "worker/worker.h"
 
 #include "base/fault.h"
-#include "base/log.h"
 #include "worker/worker_internal.h"
 
 typedef dp_status *(*control_fn)(dp_worker *worker, const void *request, dp_arena *arena,

@@ -40,7 +40,6 @@ def main():
     emit("golden_floats", run(raw.RandomUniform, tf.float32, 64).view(np.uint32), 32)
     emit("golden_doubles", run(raw.RandomUniform, tf.float64, 32).view(np.uint64), 64)
     emit("golden_halves", run(raw.RandomUniform, tf.float16, 32).view(np.uint16), 16)
-    emit("golden_bfloats", run(raw.RandomUniform, tf.bfloat16, 32).view(np.uint16), 16)
     emit("golden_normals", run(raw.RandomStandardNormal, tf.float32, 256).view(np.uint32), 32)
     emit("golden_normal_doubles",
          run(raw.RandomStandardNormal, tf.float64, 64).view(np.uint64), 64)

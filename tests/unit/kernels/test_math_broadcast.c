@@ -33,7 +33,7 @@ static int64_t plain_offset(const dp_shape *result, const dp_shape *operand, int
 static void check_plan(const dp_broadcast *plan, const dp_shape *const *shapes) {
   dp_broadcast_span span = dp_broadcast_span_of(plan);
   int64_t index = 0;
-  for (int64_t block = 0; block < dp_broadcast_span_count(plan); ++block) {
+  for (int64_t block = 0; index < plan->shape.elements; ++block) {
     int64_t offsets[DP_BROADCAST_MAX];
     dp_broadcast_offsets(plan, block, offsets);
     for (int64_t row = 0; row < span.outer; ++row)
