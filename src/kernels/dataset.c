@@ -16,6 +16,10 @@ void *dp_dataset_create(const dp_dataset_ops *ops, size_t size, dp_dataset *inpu
   return dataset;
 }
 
+void dp_dataset_add_other(dp_dataset *dataset, dp_dataset *other) {
+  DP_ARRAY_PUSH(&dataset->others, dp_dataset_retain(other));
+}
+
 dp_dataset *dp_dataset_retain(dp_dataset *dataset) {
   dp_refcount_retain(&dataset->references);
   return dataset;
@@ -26,6 +30,9 @@ void dp_dataset_release(dp_dataset *dataset) {
     dp_dataset *input = dataset->input;
     if (dataset->ops->destroy)
       dataset->ops->destroy(dataset);
+    for (size_t i = 0; i < dataset->others.count; ++i)
+      dp_dataset_release(dataset->others.items[i]);
+    DP_ARRAY_FREE(&dataset->others);
     dp_dataset_forget(dataset);
     dp_free(dataset->dtypes);
     dp_free(dataset->shapes);
@@ -126,15 +133,21 @@ dp_partial_shape dp_dataset_common_shape(const dp_partial_shape *a, const dp_par
 }
 
 void dp_dataset_save_seeds(dp_dataset *dataset, dp_seed_list *seeds) {
-  for (; dataset; dataset = dataset->input)
+  for (; dataset; dataset = dataset->input) {
     if (dataset->ops->save_seeds)
       dataset->ops->save_seeds(dataset, seeds);
+    for (size_t i = 0; i < dataset->others.count; ++i)
+      dp_dataset_save_seeds(dataset->others.items[i], seeds);
+  }
 }
 
 void dp_dataset_load_seeds(dp_dataset *dataset, dp_seed_list *seeds) {
-  for (; dataset; dataset = dataset->input)
+  for (; dataset; dataset = dataset->input) {
     if (dataset->ops->load_seeds)
       dataset->ops->load_seeds(dataset, seeds);
+    for (size_t i = 0; i < dataset->others.count; ++i)
+      dp_dataset_load_seeds(dataset->others.items[i], seeds);
+  }
 }
 
 /* ---- Between ops ---- */
@@ -224,6 +237,9 @@ void dp_iterator_destroy(dp_iterator *iterator) {
     return;
   if (iterator->ops->destroy)
     iterator->ops->destroy(iterator);
+  for (size_t i = 0; iterator->others && i < iterator->dataset->others.count; ++i)
+    dp_iterator_destroy(iterator->others[i]);
+  dp_free(iterator->others);
   dp_iterator_destroy(iterator->input);
   dp_dataset_release(iterator->dataset);
   dp_free(iterator);
@@ -240,6 +256,12 @@ dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk, dp_tenso
   if (status)
     *more_out = false;
   return status;
+}
+
+void dp_iterator_open_others(dp_iterator *iterator, dp_dataset *dataset) {
+  iterator->others = DP_NEW_ARRAY(dp_iterator *, dataset->others.count + 1);
+  for (size_t i = 0; i < dataset->others.count; ++i)
+    iterator->others[i] = dp_dataset_iterate(dataset->others.items[i]);
 }
 
 dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,

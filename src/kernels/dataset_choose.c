@@ -12,21 +12,18 @@
 /* ---- DirectedInterleave: a dataset of numbers says from which of the others the next element
  * comes. The base's input is the selector. ---- */
 typedef struct directed_dataset {
-  dp_dataset base;
-  dp_dataset **choices;
-  int32_t count;
+  dp_dataset base; /* the choices are its others */
   bool stops_on_empty;
 } directed_dataset;
 
 typedef struct directed_iterator {
-  dp_iterator base;
-  dp_iterator **choices; /* NULL where one has ended */
-  int32_t active;
+  dp_iterator base; /* NULL among the others is one that has ended */
+  size_t active;
 } directed_iterator;
 
 static dp_status *select_choice(dp_iterator *base, const dp_walk *walk, int64_t *choice_out,
                                 bool *more_out) {
-  int32_t count = ((directed_dataset *)base->dataset)->count;
+  size_t count = base->dataset->others.count;
   dp_tensor selected = {0};
   DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, &selected, more_out));
   if (!*more_out)
@@ -36,8 +33,8 @@ static dp_status *select_choice(dp_iterator *base, const dp_walk *walk, int64_t 
   dp_tensor_deinit(&selected);
   if (!is_number)
     return DP_INVALID("The selector input must be a dataset of scalar int64 elements.");
-  if (*choice_out < 0 || *choice_out >= count)
-    return DP_INVALID("Selector index out of range: %lld >= %d", (long long)*choice_out, count);
+  if (*choice_out < 0 || (size_t)*choice_out >= count)
+    return DP_INVALID("Selector index out of range: %lld >= %zu", (long long)*choice_out, count);
   return NULL;
 }
 
@@ -52,7 +49,7 @@ static dp_status *directed_next(dp_iterator *base, const dp_walk *walk, dp_tenso
       iterator->active = 0;
       return NULL;
     }
-    dp_iterator **chosen = &iterator->choices[choice];
+    dp_iterator **chosen = &base->others[choice];
     if (!*chosen)
       continue;
     DP_RETURN_IF_ERROR(dp_iterator_next(*chosen, walk, element, more_out));
@@ -66,72 +63,39 @@ static dp_status *directed_next(dp_iterator *base, const dp_walk *walk, dp_tenso
   return NULL;
 }
 
-static void directed_iterator_destroy(dp_iterator *base) {
-  directed_iterator *iterator = (directed_iterator *)base;
-  for (int32_t i = 0; i < ((directed_dataset *)base->dataset)->count; ++i)
-    dp_iterator_destroy(iterator->choices[i]);
-  dp_free(iterator->choices);
-}
-
 static const dp_iterator_ops directed_iterator_ops = {sizeof(directed_iterator), directed_next,
-                                                      directed_iterator_destroy};
+                                                      NULL};
 
-static dp_iterator *directed_iterate(dp_dataset *base) {
-  directed_dataset *dataset = (directed_dataset *)base;
+static dp_iterator *directed_iterate(dp_dataset *dataset) {
   directed_iterator *iterator = dp_iterator_create(&directed_iterator_ops);
-  iterator->active = dataset->count;
-  iterator->choices = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
-  for (int32_t i = 0; i < dataset->count; ++i)
-    iterator->choices[i] = dp_dataset_iterate(dataset->choices[i]);
+  iterator->active = dataset->others.count;
+  dp_iterator_open_others(&iterator->base, dataset);
   return &iterator->base;
 }
 
-static int64_t directed_cardinality(dp_dataset *base) {
-  directed_dataset *dataset = (directed_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    if (dp_dataset_cardinality(dataset->choices[i]) == DP_CARDINALITY_INFINITE)
+static int64_t directed_cardinality(dp_dataset *dataset) {
+  for (size_t i = 0; i < dataset->others.count; ++i)
+    if (dp_dataset_cardinality(dataset->others.items[i]) == DP_CARDINALITY_INFINITE)
       return DP_CARDINALITY_INFINITE;
   return DP_CARDINALITY_UNKNOWN;
 }
 
-static void directed_destroy(dp_dataset *base) {
-  directed_dataset *dataset = (directed_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    dp_dataset_release(dataset->choices[i]);
-  dp_free(dataset->choices);
-}
+static const dp_dataset_ops directed_ops = {"DirectedInterleave", NULL, directed_cardinality,
+                                            .iterate = directed_iterate};
 
-static void directed_save(dp_dataset *base, dp_seed_list *seeds) {
-  directed_dataset *dataset = (directed_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    dp_dataset_save_seeds(dataset->choices[i], seeds);
-}
-
-static void directed_load(dp_dataset *base, dp_seed_list *seeds) {
-  directed_dataset *dataset = (directed_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    dp_dataset_load_seeds(dataset->choices[i], seeds);
-}
-
-static const dp_dataset_ops directed_ops = {
-    "DirectedInterleave", NULL,          directed_cardinality,       directed_destroy,
-    directed_save,        directed_load, .iterate = directed_iterate};
-
-static dp_status *add_choice(directed_dataset *dataset, dp_dataset *choice) {
-  if (dataset->count == 0) {
-    dp_dataset_set_components(&dataset->base, choice->component_count, choice->dtypes,
-                              choice->shapes);
+static dp_status *add_choice(dp_dataset *dataset, dp_dataset *choice) {
+  if (dataset->others.count == 0) {
+    dp_dataset_set_components(dataset, choice->component_count, choice->dtypes, choice->shapes);
   } else {
-    if (!dp_dataset_same_dtypes(&dataset->base, choice))
+    if (!dp_dataset_same_dtypes(dataset, choice))
       return DP_INVALID("All inputs must have the same output_dtypes. First input has types %s, "
-                        "and input %d has types %s",
-                        dp_dataset_types_text(&dataset->base), dataset->count,
+                        "and input %zu has types %s",
+                        dp_dataset_types_text(dataset), dataset->others.count,
                         dp_dataset_types_text(choice));
     for (int32_t i = 0; i < choice->component_count; ++i)
-      dataset->base.shapes[i] =
-          dp_dataset_common_shape(&dataset->base.shapes[i], &choice->shapes[i]);
+      dataset->shapes[i] = dp_dataset_common_shape(&dataset->shapes[i], &choice->shapes[i]);
   }
-  dataset->choices[dataset->count++] = dp_dataset_retain(choice);
+  dp_dataset_add_other(dataset, choice);
   return NULL;
 }
 
@@ -142,7 +106,6 @@ static dp_status *directed_compute(dp_op_context *context, void *state) {
       selector->shapes[0].rank > 0)
     return DP_INVALID("The selector input must be a dataset of scalar int64 elements.");
   directed_dataset *dataset = dp_dataset_create(&directed_ops, sizeof(directed_dataset), selector);
-  dataset->choices = DP_NEW_ARRAY(dp_dataset *, (size_t)context->input_count);
   dp_status *status = NULL;
   if (dp_node_attr(context->node, "stop_on_empty_dataset"))
     status = dp_node_get_bool(context->node, "stop_on_empty_dataset", &dataset->stops_on_empty);
@@ -150,7 +113,7 @@ static dp_status *directed_compute(dp_op_context *context, void *state) {
     dp_dataset *choice;
     status = dp_dataset_input(context, i, &choice);
     if (!status)
-      status = add_choice(dataset, choice);
+      status = add_choice(&dataset->base, choice);
   }
   return dp_dataset_finish(context, &dataset->base, status);
 }

@@ -48,8 +48,7 @@ typedef struct dp_dataset_ops {
   int64_t (*cardinality)(dp_dataset *dataset);
   void (*destroy)(dp_dataset *dataset); /* what the kind added; may be NULL */
   /* For kinds that draw at random: adds the state of the generator, and sets it to what was added
-   * then (a list that is too short changes nothing). Kinds with other inputs than `input` pass
-   * these on to them. NULL for the rest. */
+   * then (a list that is too short changes nothing). NULL for the rest. */
   void (*save_seeds)(dp_dataset *dataset, dp_seed_list *seeds);
   void (*load_seeds)(dp_dataset *dataset, dp_seed_list *seeds);
   /* A new iterator, at the beginning, for kinds whose iterators need more than zeros;
@@ -65,21 +64,25 @@ struct dp_dataset {
   int32_t component_count;
   dp_dtype *dtypes;
   dp_partial_shape *shapes;
-  dp_dataset *input;         /* retained; NULL for sources */
-  dp_dataset_origin *origin; /* how it was made, or NULL: see dataset_graph.c */
+  dp_dataset *input;             /* retained; NULL for sources */
+  DP_ARRAY(dp_dataset *) others; /* retained: what it reads beside its input */
+  dp_dataset_origin *origin;     /* how it was made, or NULL: see dataset_graph.c */
 };
 
 struct dp_iterator {
   const dp_iterator_ops *ops;
   dp_dataset *dataset; /* retained */
-  dp_iterator
-      *input; /* over the dataset's input; owned; NULL before the first use or for sources */
+  /* Over the dataset's input and over its others; owned; NULL before the first use, and for
+   * datasets that have none. */
+  dp_iterator *input, **others;
 };
 
 /* ---- Datasets ---- */
 /* A zeroed dataset of `size` bytes (a struct that begins with dp_dataset) with the components of
  * `input`, which is retained; or without components when `input` is NULL. */
 void *dp_dataset_create(const dp_dataset_ops *ops, size_t size, dp_dataset *input);
+/* Adds to its others, and retains it. */
+void dp_dataset_add_other(dp_dataset *dataset, dp_dataset *other);
 dp_dataset *dp_dataset_retain(dp_dataset *dataset);
 void dp_dataset_release(dp_dataset *dataset); /* accepts NULL */
 /* Replaces the components by copies of these. */
@@ -150,6 +153,8 @@ void dp_iterator_destroy(dp_iterator *iterator); /* accepts NULL */
 /* On success with *more_out, the caller owns the tensors of `element`; else they are unset. */
 DP_MUST_USE dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk,
                                         dp_tensor *element, bool *more_out);
+/* Makes the iterators over the others of `dataset`, which is or will be the iterator's. */
+void dp_iterator_open_others(dp_iterator *iterator, dp_dataset *dataset);
 /* The same on the iterator's input, which is made first if need be. */
 DP_MUST_USE dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk,
                                               dp_tensor *element, bool *more_out);

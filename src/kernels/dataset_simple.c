@@ -126,14 +126,8 @@ static int64_t shard_cardinality(dp_dataset *dataset) {
 static const dp_dataset_ops shard_ops = {"Shard", &shard_iterator_ops, shard_cardinality, NULL};
 
 /* ---- Concatenate ---- */
-typedef struct pair_dataset {
-  dp_dataset base;
-  dp_dataset *second;
-} pair_dataset;
-
 typedef struct pair_iterator {
   dp_iterator base;
-  dp_iterator *second;
   bool first_ended;
 } pair_iterator;
 
@@ -146,42 +140,25 @@ static dp_status *concatenate_next(dp_iterator *base, const dp_walk *walk, dp_te
       return NULL;
     iterator->first_ended = true;
   }
-  if (!iterator->second)
-    iterator->second = dp_dataset_iterate(((pair_dataset *)base->dataset)->second);
-  return dp_iterator_next(iterator->second, walk, element, more_out);
-}
-
-static void concatenate_iterator_destroy(dp_iterator *base) {
-  dp_iterator_destroy(((pair_iterator *)base)->second);
+  if (!base->others)
+    dp_iterator_open_others(base, base->dataset);
+  return dp_iterator_next(base->others[0], walk, element, more_out);
 }
 
 static const dp_iterator_ops concatenate_iterator_ops = {sizeof(pair_iterator), concatenate_next,
-                                                         concatenate_iterator_destroy};
+                                                         NULL};
 
 static int64_t concatenate_cardinality(dp_dataset *dataset) {
   int64_t first = dp_dataset_cardinality(dataset->input);
-  int64_t second = dp_dataset_cardinality(((pair_dataset *)dataset)->second), sum;
+  int64_t second = dp_dataset_cardinality(dataset->others.items[0]), sum;
   if (first == DP_CARDINALITY_INFINITE || second == DP_CARDINALITY_INFINITE)
     return DP_CARDINALITY_INFINITE;
   bool is_known = first >= 0 && second >= 0 && !__builtin_add_overflow(first, second, &sum);
   return is_known ? sum : DP_CARDINALITY_UNKNOWN;
 }
 
-static void concatenate_destroy(dp_dataset *dataset) {
-  dp_dataset_release(((pair_dataset *)dataset)->second);
-}
-
-static void concatenate_save(dp_dataset *dataset, dp_seed_list *seeds) {
-  dp_dataset_save_seeds(((pair_dataset *)dataset)->second, seeds);
-}
-
-static void concatenate_load(dp_dataset *dataset, dp_seed_list *seeds) {
-  dp_dataset_load_seeds(((pair_dataset *)dataset)->second, seeds);
-}
-
-static const dp_dataset_ops concatenate_ops = {"Concatenate",           &concatenate_iterator_ops,
-                                               concatenate_cardinality, concatenate_destroy,
-                                               concatenate_save,        concatenate_load};
+static const dp_dataset_ops concatenate_ops = {"Concatenate", &concatenate_iterator_ops,
+                                               concatenate_cardinality, NULL};
 
 static dp_status *concatenate_compute(dp_op_context *context, void *state) {
   dp_dataset *first, *second;
@@ -189,63 +166,39 @@ static dp_status *concatenate_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 1, &second));
   if (!dp_dataset_same_dtypes(first, second))
     return DP_INVALID("input dataset and dataset to concatenate have different output_types");
-  pair_dataset *dataset = dp_dataset_create(&concatenate_ops, sizeof(pair_dataset), first);
-  dataset->second = dp_dataset_retain(second);
+  dp_dataset *dataset = dp_dataset_create(&concatenate_ops, sizeof(dp_dataset), first);
+  dp_dataset_add_other(dataset, second);
   for (int32_t i = 0; i < first->component_count; ++i)
-    dataset->base.shapes[i] = dp_dataset_common_shape(&first->shapes[i], &second->shapes[i]);
-  return dp_dataset_output(context, 0, &dataset->base);
+    dataset->shapes[i] = dp_dataset_common_shape(&first->shapes[i], &second->shapes[i]);
+  return dp_dataset_output(context, 0, dataset);
 }
 
-/* ---- Zip ---- */
-typedef struct zip_dataset {
-  dp_dataset base;
-  dp_dataset **inputs;
-  int32_t count;
-} zip_dataset;
-
-typedef struct zip_iterator {
-  dp_iterator base;
-  dp_iterator **inputs;
-} zip_iterator;
-
-static dp_status *zip_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
+/* ---- Zip: all its datasets are others ---- */
+static dp_status *zip_next(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
                            bool *more_out) {
-  zip_iterator *iterator = (zip_iterator *)base;
-  zip_dataset *dataset = (zip_dataset *)base->dataset;
+  const dp_dataset *dataset = iterator->dataset;
   int32_t at = 0;
-  for (int32_t i = 0; i < dataset->count; ++i) {
-    DP_RETURN_IF_ERROR(dp_iterator_next(iterator->inputs[i], walk, element + at, more_out));
+  for (size_t i = 0; i < dataset->others.count; ++i) {
+    DP_RETURN_IF_ERROR(dp_iterator_next(iterator->others[i], walk, element + at, more_out));
     if (!*more_out)
       return NULL; /* the first that ends, ends all */
-    at += dataset->inputs[i]->component_count;
+    at += dataset->others.items[i]->component_count;
   }
   return NULL;
 }
 
-static void zip_iterator_destroy(dp_iterator *base) {
-  zip_iterator *iterator = (zip_iterator *)base;
-  for (int32_t i = 0; i < ((zip_dataset *)base->dataset)->count; ++i)
-    dp_iterator_destroy(iterator->inputs[i]);
-  dp_free(iterator->inputs);
+static const dp_iterator_ops zip_iterator_ops = {sizeof(dp_iterator), zip_next, NULL};
+
+static dp_iterator *zip_iterate(dp_dataset *dataset) {
+  dp_iterator *iterator = dp_iterator_create(&zip_iterator_ops);
+  dp_iterator_open_others(iterator, dataset);
+  return iterator;
 }
 
-static const dp_iterator_ops zip_iterator_ops = {sizeof(zip_iterator), zip_next,
-                                                 zip_iterator_destroy};
-
-static dp_iterator *zip_iterate(dp_dataset *base) {
-  zip_dataset *dataset = (zip_dataset *)base;
-  zip_iterator *iterator = dp_iterator_create(&zip_iterator_ops);
-  iterator->inputs = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
-  for (int32_t i = 0; i < dataset->count; ++i)
-    iterator->inputs[i] = dp_dataset_iterate(dataset->inputs[i]);
-  return &iterator->base;
-}
-
-static int64_t zip_cardinality(dp_dataset *base) {
-  zip_dataset *dataset = (zip_dataset *)base;
+static int64_t zip_cardinality(dp_dataset *dataset) {
   int64_t least = DP_CARDINALITY_INFINITE;
-  for (int32_t i = 0; i < dataset->count; ++i) {
-    int64_t count = dp_dataset_cardinality(dataset->inputs[i]);
+  for (size_t i = 0; i < dataset->others.count; ++i) {
+    int64_t count = dp_dataset_cardinality(dataset->others.items[i]);
     if (count == DP_CARDINALITY_UNKNOWN)
       return count;
     if (count >= 0 && (least < 0 || count < least))
@@ -254,55 +207,34 @@ static int64_t zip_cardinality(dp_dataset *base) {
   return least;
 }
 
-static void zip_destroy(dp_dataset *base) {
-  zip_dataset *dataset = (zip_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    dp_dataset_release(dataset->inputs[i]);
-  dp_free(dataset->inputs);
-}
-
-static void zip_save(dp_dataset *base, dp_seed_list *seeds) {
-  zip_dataset *dataset = (zip_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    dp_dataset_save_seeds(dataset->inputs[i], seeds);
-}
-
-static void zip_load(dp_dataset *base, dp_seed_list *seeds) {
-  zip_dataset *dataset = (zip_dataset *)base;
-  for (int32_t i = 0; i < dataset->count; ++i)
-    dp_dataset_load_seeds(dataset->inputs[i], seeds);
-}
-
-static const dp_dataset_ops zip_ops = {"Zip",    NULL,     zip_cardinality,       zip_destroy,
-                                       zip_save, zip_load, .iterate = zip_iterate};
+static const dp_dataset_ops zip_ops = {"Zip", NULL, zip_cardinality, .iterate = zip_iterate};
 
 static dp_status *zip_compute(dp_op_context *context, void *state) {
-  zip_dataset *dataset = dp_dataset_create(&zip_ops, sizeof(zip_dataset), NULL);
-  dataset->inputs = DP_NEW_ARRAY(dp_dataset *, (size_t)context->input_count + 1);
+  dp_dataset *dataset = dp_dataset_create(&zip_ops, sizeof(dp_dataset), NULL);
   int32_t total = 0;
   for (int32_t i = 0; i < context->input_count; ++i) {
     dp_dataset *input;
     dp_status *status = dp_dataset_input(context, i, &input);
     if (status) {
-      dp_dataset_release(&dataset->base);
+      dp_dataset_release(dataset);
       return status;
     }
-    dataset->inputs[dataset->count++] = dp_dataset_retain(input);
+    dp_dataset_add_other(dataset, input);
     total += input->component_count;
   }
   dp_dtype *dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)total + 1);
   dp_partial_shape *shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)total + 1);
   int32_t at = 0;
-  for (int32_t i = 0; i < dataset->count; ++i) {
-    const dp_dataset *input = dataset->inputs[i];
+  for (size_t i = 0; i < dataset->others.count; ++i) {
+    const dp_dataset *input = dataset->others.items[i];
     memcpy(dtypes + at, input->dtypes, (size_t)input->component_count * sizeof *dtypes);
     memcpy(shapes + at, input->shapes, (size_t)input->component_count * sizeof *shapes);
     at += input->component_count;
   }
-  dp_dataset_set_components(&dataset->base, total, dtypes, shapes);
+  dp_dataset_set_components(dataset, total, dtypes, shapes);
   dp_free(dtypes);
   dp_free(shapes);
-  return dp_dataset_output(context, 0, &dataset->base);
+  return dp_dataset_output(context, 0, dataset);
 }
 
 /* ---- Kernels ---- */
