@@ -116,9 +116,8 @@ static void test_refused(void **state) {
   TF_DeleteGraph(graph);
 }
 
-static void test_attributes(void **state) {
-  TF_Graph *graph = TF_NewGraph();
-  TF_Status *status = TF_NewStatus();
+/* An operation with an attribute of every kind. */
+static TF_Operation *add_holder(TF_Graph *graph, TF_Status *status) {
   TF_OperationDescription *desc = TF_NewOperation(graph, "NoOp", "holder");
   const void *strings[] = {"one", "three"};
   size_t lengths[] = {3, 5};
@@ -154,8 +153,13 @@ static void test_attributes(void **state) {
   expect_ok(status);
   *(float *)TF_TensorData(tensor) = 4; /* the attributes have copies */
   TF_DeleteTensor(tensor);
-  TF_Operation *oper = finish(desc).oper;
+  return finish(desc).oper;
+}
 
+static void test_attributes(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Operation *oper = add_holder(graph, status);
   TF_AttrMetadata metadata = TF_OperationGetAttrMetadata(oper, "_text", status);
   expect_ok(status);
   assert_true(!metadata.is_list && metadata.type == TF_ATTR_STRING && metadata.total_size == 4 &&
@@ -197,7 +201,16 @@ static void test_attributes(void **state) {
   TF_OperationGetAttrTypeList(oper, "_types", types, 2, status);
   assert_int_equal(types[1], TF_INT64);
   expect_ok(status);
+  TF_DeleteStatus(status);
+  TF_DeleteGraph(graph);
+}
+
+static void test_shapes_and_tensors(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Operation *oper = add_holder(graph, status);
   assert_int_equal(TF_OperationGetAttrMetadata(oper, "_shape", status).total_size, 2);
+  int64_t ints[2];
   TF_OperationGetAttrShape(oper, "_shape", ints, 2, status);
   assert_true(ints[0] == 2 && ints[1] == -1);
   int64_t *got_dims[3], room[2];
@@ -210,6 +223,7 @@ static void test_attributes(void **state) {
   assert_int_equal(TF_OperationGetAttrMetadata(oper, "_func", status).type, TF_ATTR_FUNC);
   assert_int_equal(TF_OperationGetAttrMetadata(oper, "_placeholder", status).type,
                    TF_ATTR_PLACEHOLDER);
+  TF_Tensor *tensor, *tensors[2];
   TF_OperationGetAttrTensor(oper, "_tensor", &tensor, status);
   expect_ok(status);
   assert_true(float_value(tensor) == 3);
@@ -219,6 +233,14 @@ static void test_attributes(void **state) {
   assert_true(float_value(tensors[1]) == 3);
   TF_DeleteTensor(tensors[0]);
   TF_DeleteTensor(tensors[1]);
+  TF_DeleteStatus(status);
+  TF_DeleteGraph(graph);
+}
+
+static void test_attribute_messages(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Operation *oper = add_holder(graph, status);
   TF_Buffer *buffer = TF_NewBuffer();
   TF_OperationGetAttrValueProto(oper, "_value", buffer, status);
   expect_ok(status);
@@ -237,8 +259,18 @@ static void test_attributes(void **state) {
   expect_ok(status);
   for (int i = 0; i < 3; i++)
     TF_DeleteBuffer(buffers[i]);
+  TF_DeleteStatus(status);
+  TF_DeleteGraph(graph);
+}
+
+static void test_attribute_names(void **state) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Status *status = TF_NewStatus();
+  TF_Operation *oper = add_holder(graph, status);
   TF_OperationGetAttrMetadata(oper, "_none", status);
   expect_error(status, TF_INVALID_ARGUMENT, "Operation 'holder' has no attr named '_none'.");
+  char text[1];
+  int64_t ints[1];
   TF_OperationGetAttrString(oper, "_int", text, 1, status);
   expect_error(status, TF_INVALID_ARGUMENT, "Attribute '_int' is not a string");
   TF_OperationGetAttrIntList(oper, "_int", ints, 1, status);
@@ -333,9 +365,15 @@ static void test_op_list(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_edges),      cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_refused),    cmocka_unit_test(test_attributes),
-      cmocka_unit_test(test_colocation), cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_edges),
+      cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_attributes),
+      cmocka_unit_test(test_shapes_and_tensors),
+      cmocka_unit_test(test_attribute_messages),
+      cmocka_unit_test(test_attribute_names),
+      cmocka_unit_test(test_colocation),
+      cmocka_unit_test(test_shapes),
       cmocka_unit_test(test_op_list),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
