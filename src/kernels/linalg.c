@@ -59,6 +59,20 @@ static void run_matrices(void *arg, int64_t begin, int64_t end) {
   }
 }
 
+static size_t matrix_bytes(const dp_linalg_batch *batch, const dp_tensor *tensor) {
+  return batch->count ? dp_tensor_bytes(tensor) / (size_t)batch->count : 0;
+}
+
+void dp_linalg_add_input(dp_linalg_batch *batch, const dp_tensor *tensor) {
+  batch->inputs[batch->input_count] = tensor->data;
+  batch->input_bytes[batch->input_count++] = matrix_bytes(batch, tensor);
+}
+
+void dp_linalg_add_output(dp_linalg_batch *batch, dp_tensor *tensor) {
+  batch->outputs[batch->output_count] = tensor->data;
+  batch->output_bytes[batch->output_count++] = matrix_bytes(batch, tensor);
+}
+
 dp_status *dp_linalg_run(dp_op_context *context, dp_linalg_batch *batch) {
   if (batch->m > INT_MAX || batch->n > INT_MAX || batch->k > INT_MAX)
     return DP_INVALID("Matrices of %lld x %lld elements are too large", (long long)batch->m,

@@ -132,7 +132,6 @@ static dp_status *solve_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &right->shape, &output));
   if (right->shape.elements == 0)
     return NULL;
-  size_t size = dp_dtype_size(right->dtype);
   dp_linalg_batch batch = {.state = &state->linalg,
                            .run = solve_matrix,
                            .count = dp_linalg_batches(&right->shape),
@@ -140,13 +139,10 @@ static dp_status *solve_compute(dp_op_context *context, void *memory) {
                            .m = n,
                            .n = n,
                            .k = k,
-                           .input_count = 2,
-                           .output_count = 1,
-                           .inputs = {diagonals->data, right->data},
-                           .input_bytes = {(size_t)(3 * n) * size, (size_t)(n * k) * size},
-                           .outputs = {output->data},
-                           .output_bytes = {(size_t)(n * k) * size},
                            .extra = &state->kind};
+  dp_linalg_add_input(&batch, diagonals);
+  dp_linalg_add_input(&batch, right);
+  dp_linalg_add_output(&batch, output);
   return dp_linalg_run(context, &batch);
 }
 
@@ -165,30 +161,27 @@ static dp_status *product_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(expect_same_batches(context));
   const dp_tensor *right = dp_op_input(context, 3);
   int64_t n = dp_linalg_rows(&right->shape), k = dp_linalg_columns(&right->shape);
-  size_t size = dp_dtype_size(right->dtype), row = (size_t)n * size;
-  dp_linalg_batch batch = {.state = memory,
-                           .run = product_matrix,
-                           .count = dp_linalg_batches(&right->shape),
-                           .cost = n * k * 2 + 50,
-                           .m = n,
-                           .n = n,
-                           .k = k,
-                           .input_count = 4,
-                           .output_count = 1,
-                           .input_bytes = {row, row, row, (size_t)(n * k) * size},
-                           .output_bytes = {(size_t)(n * k) * size}};
   for (int i = 0; i < 3; ++i) {
     const dp_shape *shape = &dp_op_input(context, i)->shape;
     static const char *const names[] = {"superdiagonal", "main diagonal", "subdiagonal"};
     if (dp_linalg_rows(shape) != 1 || dp_linalg_columns(shape) != n)
       return DP_INVALID("Invalid %s shape.", names[i]);
   }
-  for (int i = 0; i < 4; ++i)
-    batch.inputs[i] = dp_op_input(context, i)->data;
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &right->shape, &output));
-  batch.outputs[0] = output->data;
-  return right->shape.elements == 0 ? NULL : dp_linalg_run(context, &batch);
+  if (right->shape.elements == 0)
+    return NULL;
+  dp_linalg_batch batch = {.state = memory,
+                           .run = product_matrix,
+                           .count = dp_linalg_batches(&right->shape),
+                           .cost = n * k * 2 + 50,
+                           .m = n,
+                           .n = n,
+                           .k = k};
+  for (int i = 0; i < 4; ++i)
+    dp_linalg_add_input(&batch, dp_op_input(context, i));
+  dp_linalg_add_output(&batch, output);
+  return dp_linalg_run(context, &batch);
 }
 
 /* ---- BandedTriangularSolve ---- */

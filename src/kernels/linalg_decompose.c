@@ -75,19 +75,15 @@ static dp_status *qr_compute(dp_op_context *context, void *memory) {
       dp_linalg_set_identity(state->dtype, (char *)q->data + (size_t)(i * m * m) * size, m);
     return NULL;
   }
-  dp_linalg_batch batch = {
-      .state = state,
-      .run = qr_matrix,
-      .count = batches,
-      .cost = m * n * inner / 2 + 1000,
-      .m = m,
-      .n = n,
-      .input_count = 1,
-      .output_count = 2,
-      .inputs = {input->data},
-      .input_bytes = {(size_t)(m * n) * size},
-      .outputs = {q->data, r->data},
-      .output_bytes = {(size_t)(m * inner) * size, (size_t)(inner * n) * size}};
+  dp_linalg_batch batch = {.state = state,
+                           .run = qr_matrix,
+                           .count = batches,
+                           .cost = m * n * inner / 2 + 1000,
+                           .m = m,
+                           .n = n};
+  dp_linalg_add_input(&batch, input);
+  dp_linalg_add_output(&batch, q);
+  dp_linalg_add_output(&batch, r);
   return dp_linalg_run(context, &batch);
 }
 
@@ -165,21 +161,15 @@ static dp_status *svd_compute(dp_op_context *context, void *memory) {
                            .count = batches,
                            .cost = m * n * p * 4 + 2000,
                            .m = m,
-                           .n = n,
-                           .input_count = 1,
-                           .output_count = wants ? 3 : 1,
-                           .inputs = {input->data},
-                           .input_bytes = {(size_t)(m * n) * size}};
+                           .n = n};
+  dp_linalg_add_input(&batch, input);
   for (int i = 0; i < 3; ++i) {
     dp_tensor *output;
     dp_shape none = dp_shape_scalar();
     DP_RETURN_IF_ERROR(dp_op_allocate(context, i, i > 0 && !wants ? &none : &shapes[i], &output));
-    batch.outputs[i] = output->data;
-    batch.output_bytes[i] = (size_t)(i == 0   ? p
-                                     : i == 1 ? m * (full ? m : p)
-                                              : n * (full ? n : p)) *
-                            size;
-    if (i > 0 && !wants)
+    if (i == 0 || wants)
+      dp_linalg_add_output(&batch, output);
+    else
       memset(output->data, 0, dp_tensor_bytes(output));
   }
   if (m * n > 0)
@@ -234,19 +224,16 @@ static dp_status *eigen_compute(dp_op_context *context, void *memory) {
     memset(vectors->data, 0, dp_tensor_bytes(vectors));
   if (shape.elements == 0)
     return NULL;
-  size_t size = dp_dtype_size(state->dtype), bytes = (size_t)(n * n) * size;
   dp_linalg_batch batch = {.state = state,
                            .run = eigen_matrix,
                            .count = dp_linalg_batches(&shape),
                            .cost = n * n * n * 4 + 2000,
                            .m = n,
-                           .n = n,
-                           .input_count = 1,
-                           .output_count = state->flags[2] ? 2 : 1,
-                           .inputs = {input->data},
-                           .input_bytes = {bytes},
-                           .outputs = {values->data, vectors->data},
-                           .output_bytes = {(size_t)n * size, bytes}};
+                           .n = n};
+  dp_linalg_add_input(&batch, input);
+  dp_linalg_add_output(&batch, values);
+  if (state->flags[2])
+    dp_linalg_add_output(&batch, vectors);
   return dp_linalg_run(context, &batch);
 }
 

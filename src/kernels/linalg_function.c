@@ -244,20 +244,15 @@ static dp_status *function_compute(dp_op_context *context, void *memory) {
   if (input->shape.elements == 0)
     return NULL;
   int64_t n = dp_linalg_rows(&input->shape);
-  size_t bytes = (size_t)(n * n) * dp_dtype_size(input->dtype);
   dp_linalg_batch batch = {.state = &state->linalg,
                            .run = function_matrix,
                            .count = dp_linalg_batches(&input->shape),
                            .cost = n * n * n * 30 + 2000,
                            .m = n,
                            .n = n,
-                           .input_count = 1,
-                           .output_count = 1,
-                           .inputs = {input->data},
-                           .input_bytes = {bytes},
-                           .outputs = {output->data},
-                           .output_bytes = {bytes},
                            .extra = state};
+  dp_linalg_add_input(&batch, input);
+  dp_linalg_add_output(&batch, output);
   return dp_linalg_run(context, &batch);
 }
 
@@ -310,20 +305,17 @@ static dp_status *eigen_compute(dp_op_context *context, void *memory) {
   memset(vectors->data, 0, dp_tensor_bytes(vectors));
   if (input->shape.elements == 0)
     return NULL;
-  size_t size = dp_dtype_size(input->dtype), wide = dp_dtype_size(state->result);
   dp_linalg_batch batch = {.state = &state->linalg,
                            .run = eigen_matrix,
                            .count = dp_linalg_batches(&input->shape),
                            .cost = n * n * n * 25 + 2000,
                            .m = n,
                            .n = n,
-                           .input_count = 1,
-                           .output_count = state->wants_vectors ? 2 : 1,
-                           .inputs = {input->data},
-                           .input_bytes = {(size_t)(n * n) * size},
-                           .outputs = {values->data, vectors->data},
-                           .output_bytes = {(size_t)n * wide, (size_t)(n * n) * wide},
                            .extra = state};
+  dp_linalg_add_input(&batch, input);
+  dp_linalg_add_output(&batch, values);
+  if (state->wants_vectors)
+    dp_linalg_add_output(&batch, vectors);
   return dp_linalg_run(context, &batch);
 }
 

@@ -44,6 +44,9 @@ struct dp_linalg_batch {
   size_t output_bytes[3];
   const void *extra; /* the op's own */
 };
+/* Adds an operand that has a matrix for each of batch->count, one behind the other. */
+void dp_linalg_add_input(dp_linalg_batch *batch, const dp_tensor *tensor);
+void dp_linalg_add_output(dp_linalg_batch *batch, dp_tensor *tensor);
 /* Runs all; the first error ends it. */
 DP_MUST_USE dp_status *dp_linalg_run(dp_op_context *context, dp_linalg_batch *batch);
 

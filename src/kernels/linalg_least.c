@@ -153,7 +153,6 @@ static dp_status *least_compute(dp_op_context *context, void *memory) {
     return DP_INVALID("l2_regularizer must be >= 0.");
   if (m * n * k == 0)
     return NULL;
-  size_t size = dp_dtype_size(state->dtype);
   dp_linalg_batch batch = {.state = state,
                            .run = state->flags[0] ? fast_matrix : full_matrix,
                            .count = dp_linalg_batches(&a->shape),
@@ -161,13 +160,10 @@ static dp_status *least_compute(dp_op_context *context, void *memory) {
                            .m = m,
                            .n = n,
                            .k = k,
-                           .input_count = 2,
-                           .output_count = 1,
-                           .inputs = {a->data, b->data},
-                           .input_bytes = {(size_t)(m * n) * size, (size_t)(m * k) * size},
-                           .outputs = {output->data},
-                           .output_bytes = {(size_t)(n * k) * size},
                            .extra = regularizer->data};
+  dp_linalg_add_input(&batch, a);
+  dp_linalg_add_input(&batch, b);
+  dp_linalg_add_output(&batch, output);
   return dp_linalg_run(context, &batch);
 }
 
@@ -236,19 +232,15 @@ static dp_status *back_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &l->shape, &output));
   if (l->shape.elements == 0)
     return NULL;
-  size_t bytes = (size_t)(n * n) * dp_dtype_size(l->dtype);
   dp_linalg_batch batch = {.state = memory,
                            .run = back_matrix,
                            .count = dp_linalg_batches(&l->shape),
                            .cost = n * n * n + 200,
                            .m = n,
-                           .n = n,
-                           .input_count = 2,
-                           .output_count = 1,
-                           .inputs = {l->data, grad->data},
-                           .input_bytes = {bytes, bytes},
-                           .outputs = {output->data},
-                           .output_bytes = {bytes}};
+                           .n = n};
+  dp_linalg_add_input(&batch, l);
+  dp_linalg_add_input(&batch, grad);
+  dp_linalg_add_output(&batch, output);
   return dp_linalg_run(context, &batch);
 }
 

@@ -42,19 +42,14 @@ static dp_status *run_square(dp_op_context *context, dp_linalg_state *state,
   if (shape.elements == 0)
     return NULL;
   int64_t n = dp_linalg_rows(&shape);
-  size_t bytes = (size_t)(n * n) * dp_dtype_size(input->dtype);
   dp_linalg_batch batch = {.state = state,
                            .run = run,
                            .count = dp_linalg_batches(&shape),
                            .cost = n * n * n / 2 + 500,
                            .m = n,
-                           .n = n,
-                           .input_count = 1,
-                           .output_count = 1,
-                           .inputs = {input->data},
-                           .input_bytes = {bytes},
-                           .outputs = {output->data},
-                           .output_bytes = {bytes}};
+                           .n = n};
+  dp_linalg_add_input(&batch, input);
+  dp_linalg_add_output(&batch, output);
   return dp_linalg_run(context, &batch);
 }
 
@@ -149,20 +144,16 @@ static dp_status *solve_compute(dp_op_context *context, void *memory) {
   if (shape.elements == 0)
     return NULL;
   int64_t n = dp_linalg_rows(&a->shape), k = dp_linalg_columns(&shape);
-  size_t size = dp_dtype_size(state->dtype);
   dp_linalg_batch batch = {.state = state,
                            .run = solve_matrix,
                            .count = dp_linalg_batches(&shape),
                            .cost = n * n * (n + k) / 4 + 500,
                            .m = n,
                            .n = n,
-                           .k = k,
-                           .input_count = 2,
-                           .output_count = 1,
-                           .inputs = {a->data, b->data},
-                           .input_bytes = {(size_t)(n * n) * size, (size_t)(n * k) * size},
-                           .outputs = {output->data},
-                           .output_bytes = {(size_t)(n * k) * size}};
+                           .k = k};
+  dp_linalg_add_input(&batch, a);
+  dp_linalg_add_input(&batch, b);
+  dp_linalg_add_output(&batch, output);
   return dp_linalg_run(context, &batch);
 }
 
@@ -371,22 +362,17 @@ static dp_status *determinant_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_linalg_expect_square(input, 0));
   dp_shape shape = dp_linalg_shape(&input->shape, 0, 0, 0);
   int64_t n = dp_linalg_rows(&input->shape);
-  size_t size = dp_dtype_size(state->dtype);
   dp_linalg_batch batch = {.state = state,
                            .run = determinant_matrix,
                            .count = shape.elements,
                            .cost = n * n * n / 4 + 300,
                            .m = n,
-                           .n = n,
-                           .input_count = 1,
-                           .output_count = context->output_count,
-                           .inputs = {input->data},
-                           .input_bytes = {(size_t)(n * n) * size},
-                           .output_bytes = {size, size}};
+                           .n = n};
+  dp_linalg_add_input(&batch, input);
   for (int i = 0; i < context->output_count; ++i) {
     dp_tensor *output;
     DP_RETURN_IF_ERROR(dp_op_allocate(context, i, &shape, &output));
-    batch.outputs[i] = output->data;
+    dp_linalg_add_output(&batch, output);
   }
   return dp_linalg_run(context, &batch);
 }
@@ -470,19 +456,15 @@ static dp_status *lu_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &order_shape, &order));
   if (shape.elements == 0)
     return NULL;
-  size_t bytes = (size_t)(n * n) * dp_dtype_size(state->dtype);
   dp_linalg_batch batch = {.state = state,
                            .run = lu_matrix,
                            .count = dp_linalg_batches(&shape),
                            .cost = n * n * n / 4 + 500,
                            .m = n,
-                           .n = n,
-                           .input_count = 1,
-                           .output_count = 2,
-                           .inputs = {input->data},
-                           .input_bytes = {bytes},
-                           .outputs = {factors->data, order->data},
-                           .output_bytes = {bytes, (size_t)n * dp_dtype_size(order->dtype)}};
+                           .n = n};
+  dp_linalg_add_input(&batch, input);
+  dp_linalg_add_output(&batch, factors);
+  dp_linalg_add_output(&batch, order);
   return dp_linalg_run(context, &batch);
 }
 
