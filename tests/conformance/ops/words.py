@@ -61,8 +61,6 @@ OWN_WORDS = {
     r"^Only ZLIB, ZSTD, GZIP": "formats that are not here",
     r"^Unknown image file format": "formats that are not here",
     r"^max_load_factor must be between": "the old form of this table cannot be made here at all",
-    # Images: ours say in words of their own what is wrong with the file.
-    r"^Invalid GIF data": "codecs",
     # ParseSequenceExample looks at all examples together, ours at one after the other and names it.
     r"has an unexpected number of values": "no example is named",
 }
