@@ -46,7 +46,6 @@ OWN_WORDS = {
     r"as TensorProto, base64": "the whole message; ours says what is wrong with it",
     r"^Invalid  rendezvous key": "the whole key; ours says which device it names",
     r"^Table \S+ \S+ is not initializable": "the table's container before its name",
-    r"^Tensor array handle must be 2-element": "other handles say the same in other words",
     r"^In ReadVariablesOp the following": "all variables in a row; ours says why the first is not there",
     # Whichever of several threads is first.
     r"^Cannot add tensor to the batch: number of elements": "the first element or another one",
