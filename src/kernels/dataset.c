@@ -1,14 +1,17 @@
 /* What all datasets and iterators share; see dataset_internal.h. */
 #include "kernels/dataset_internal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- Datasets ---- */
 void *dp_dataset_create(const dp_dataset_ops *ops, size_t size, dp_dataset *input) {
+  static atomic_uint_fast64_t last_number;
   dp_dataset *dataset = dp_calloc(1, size);
   dp_refcount_init(&dataset->references);
   dataset->ops = ops;
+  dataset->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed);
   if (input) {
     dataset->input = dp_dataset_retain(input);
     dp_dataset_set_components(dataset, input->component_count, input->dtypes, input->shapes);
@@ -197,13 +200,22 @@ dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *nam
 void *dp_iterator_create(const dp_iterator_ops *ops, size_t size) {
   dp_iterator *iterator = dp_calloc(1, size);
   iterator->ops = ops;
+  iterator->place = -1;
   return iterator;
 }
 
-dp_iterator *dp_dataset_iterate(dp_dataset *dataset) {
+dp_iterator *dp_dataset_iterate(dp_dataset *dataset, const char *walker) {
   dp_iterator *iterator = dataset->ops->iterate(dataset);
   if (!iterator->dataset)
     iterator->dataset = dp_dataset_retain(dataset);
+  iterator->walker = walker;
+  return iterator;
+}
+
+dp_iterator *dp_iterator_over(const dp_iterator *parent, dp_dataset *dataset, int64_t place) {
+  dp_iterator *iterator = dp_dataset_iterate(dataset, NULL);
+  iterator->parent = parent;
+  iterator->place = place;
   return iterator;
 }
 
@@ -233,7 +245,7 @@ dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk, dp_tenso
 dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
                                   bool *more_out) {
   if (!iterator->input)
-    iterator->input = dp_dataset_iterate(iterator->dataset->input);
+    iterator->input = dp_iterator_over(iterator, iterator->dataset->input, -1);
   return dp_iterator_next(iterator->input, walk, element, more_out);
 }
 

@@ -82,7 +82,7 @@ static dp_iterator *directed_iterate(dp_dataset *base) {
   iterator->active = dataset->count;
   iterator->choices = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
   for (int32_t i = 0; i < dataset->count; ++i)
-    iterator->choices[i] = dp_dataset_iterate(dataset->choices[i]);
+    iterator->choices[i] = dp_iterator_over(&iterator->base, dataset->choices[i], i);
   return &iterator->base;
 }
 

@@ -89,6 +89,8 @@ static dp_status *repeat_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   int64_t count = count_of(base);
   while (count < 0 || iterator->position < count) {
     bool is_first = !base->input;
+    if (is_first)
+      base->input = dp_iterator_over(base, base->dataset->input, iterator->position);
     DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
     if (*more_out)
       return NULL;
@@ -156,6 +158,8 @@ typedef struct pair_iterator {
 static dp_status *concatenate_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                                    bool *more_out) {
   pair_iterator *iterator = (pair_iterator *)base;
+  if (!base->input)
+    base->input = dp_iterator_over(base, base->dataset->input, 0);
   if (!iterator->first_ended) {
     DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
     if (*more_out)
@@ -163,7 +167,7 @@ static dp_status *concatenate_next(dp_iterator *base, const dp_walk *walk, dp_te
     iterator->first_ended = true;
   }
   if (!iterator->second)
-    iterator->second = dp_dataset_iterate(((pair_dataset *)base->dataset)->second);
+    iterator->second = dp_iterator_over(base, ((pair_dataset *)base->dataset)->second, 1);
   return dp_iterator_next(iterator->second, walk, element, more_out);
 }
 
@@ -256,7 +260,7 @@ static dp_iterator *zip_iterate(dp_dataset *base) {
   zip_iterator *iterator = dp_iterator_create(&zip_iterator_ops, sizeof(zip_iterator));
   iterator->inputs = DP_NEW_ARRAY(dp_iterator *, (size_t)dataset->count + 1);
   for (int32_t i = 0; i < dataset->count; ++i)
-    iterator->inputs[i] = dp_dataset_iterate(dataset->inputs[i]);
+    iterator->inputs[i] = dp_iterator_over(&iterator->base, dataset->inputs[i], i);
   return &iterator->base;
 }
 
@@ -325,26 +329,28 @@ static dp_status *zip_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Kernels ---- */
-static dp_status *make_counted(dp_op_context *context, const dp_dataset_ops *ops) {
+static dp_status *make_counted(dp_op_context *context, const dp_dataset_ops *ops,
+                               const char *label) {
   dp_dataset *input;
   int64_t count;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "count", &count));
   count_dataset *dataset = dp_dataset_create(ops, sizeof(count_dataset), input);
   dataset->count = count;
+  dataset->base.label = ops == &repeat_ops && count < 0 ? "ForeverRepeat" : label;
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
 static dp_status *take_compute(dp_op_context *context, void *state) {
-  return make_counted(context, &take_ops);
+  return make_counted(context, &take_ops, "FiniteTake");
 }
 
 static dp_status *skip_compute(dp_op_context *context, void *state) {
-  return make_counted(context, &skip_ops);
+  return make_counted(context, &skip_ops, "FiniteSkip");
 }
 
 static dp_status *repeat_compute(dp_op_context *context, void *state) {
-  return make_counted(context, &repeat_ops);
+  return make_counted(context, &repeat_ops, "FiniteRepeat");
 }
 
 static dp_status *shard_compute(dp_op_context *context, void *state) {

@@ -192,6 +192,7 @@ static dp_status *snapshot_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
   snapshot_dataset *dataset = dp_dataset_create(&snapshot_ops, sizeof(snapshot_dataset), input);
+  dataset->base.label = "SnapshotWriter::WriterIterator";
   dp_status *status = snapshot_init(dataset, context);
   if (!status)
     return dp_dataset_output(context, 0, &dataset->base);

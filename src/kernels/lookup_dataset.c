@@ -42,7 +42,7 @@ static dp_status *check_pair(const dp_lookup *table, const dp_tensor *pair) {
 
 static dp_status *gather(const dp_lookup *table, dp_dataset *dataset, const dp_walk *walk,
                          tensor_list *keys, tensor_list *values) {
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, "LookupTable::Root");
   dp_status *status = NULL;
   for (bool more = true; more && !status;) {
     dp_tensor pair[2] = {0};

@@ -11,11 +11,15 @@ NOISE = [(re.compile(pattern), replacement) for pattern, replacement in [
     (r"\b_arg_(\S+?)_0_\d+", r"\1"),
     # The colon, which some of the optimizers forget or move.
     (r" is not a scalar(?: :)? ?\[", " is not a scalar: ["),
-    # Counters of steps, of TensorArrays, of stacks and of nodes in a dataset's graph.
+    # Counters of steps, of TensorArrays, of stacks and of datasets.
     (r"\b__per_step_\d+", "step"),
+    (r"(passed to \w+):\d+ transformation", r"\1 transformation"),
+    # What TensorFlow's optimizer makes of a pipeline, and datasets that only tell it something: they
+    # are no part of ours.
+    (r"(passed to MapDataset transformation with iterator: \S+)::ParallelMapV2:", r"\1::Map:"),
+    (r"(?<=::)(?:Model|NonSerializable|AssertNext|LatencyStats|BytesProducedStats|"
+     r"SetStatsAggregator|ThreadPool|PrivateThreadPool|MaxIntraOpParallelism)::", ""),
     (r"(TensorArray \S+?|\bStack\[\w+?)_\d+\b", r"\1"),
-    # Which function failed in a pipeline; only the newer versions say it.
-    (r"^Error in user-defined function passed to \S+ transformation with iterator: \S+ ", ""),
     # In which function a node lies, where TensorFlow says it.
     (r"^\{\{function_node \S+\}\} ", ""),
     # The default container has the job's name.
