@@ -14,12 +14,12 @@ NOISE = [(re.compile(pattern), replacement) for pattern, replacement in [
     # Counters of steps, of TensorArrays, of stacks and of datasets.
     (r"\b__per_step_\d+", "step"),
     (r"(passed to \w+):\d+ transformation", r"\1 transformation"),
+    (r"(TensorArray \S+?|\bStack\[\w+?)_\d+\b", r"\1"),
     # What TensorFlow's optimizer makes of a pipeline, and datasets that only tell it something: they
     # are no part of ours.
     (r"(passed to MapDataset transformation with iterator: \S+)::ParallelMapV2:", r"\1::Map:"),
     (r"(?<=::)(?:Model|NonSerializable|AssertNext|LatencyStats|BytesProducedStats|"
      r"SetStatsAggregator|ThreadPool|PrivateThreadPool|MaxIntraOpParallelism)::", ""),
-    (r"(TensorArray \S+?|\bStack\[\w+?)_\d+\b", r"\1"),
     # In which function a node lies, where TensorFlow says it.
     (r"^\{\{function_node \S+\}\} ", ""),
     # The default container has the job's name.
@@ -42,7 +42,6 @@ OWN_WORDS = {
     # Insides.
     r"Tensor<type: |Variant<type: ": "the whole tensor, as the debugger prints it",
     r"goo\.gle/debug": "a message in the form that its own library prints for debugging",
-    r"^Cannot bitcast from \d+ to \d+": "numbers of dtypes",
     r"DatasetOp::Dataset|DatasetV2Op::Dataset": "names of classes",
     r"^MaybeMoveContiguousSlices": "the name of a function",
     r"^Error while parsing JSON": "what its library says, with spaces at random between the words",
