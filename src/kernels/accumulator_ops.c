@@ -69,7 +69,7 @@ static dp_status *make_compute(dp_op_context *context, void *memory) {
 /* ---- Finding ---- */
 static dp_status *get_accumulator(dp_op_context *context, dp_accumulator **accumulator_out) {
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_accumulator_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_accumulator_ops, DP_HANDLE_RULE, &resource));
   *accumulator_out = (dp_accumulator *)resource;
   return NULL;
 }

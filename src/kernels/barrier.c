@@ -158,7 +158,7 @@ static dp_status *make_compute(dp_op_context *context, void *memory) {
 
 static dp_status *get_barrier(dp_op_context *context, barrier **barrier_out) {
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &barrier_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &barrier_ops, DP_HANDLE_RULE, &resource));
   *barrier_out = (barrier *)resource;
   return NULL;
 }

@@ -154,7 +154,8 @@ static dp_status *cast_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Bitcast ---- */
-static dp_status *bitcast_shape(const dp_tensor *input, size_t from, size_t to, dp_shape *shape) {
+static dp_status *bitcast_shape(const dp_tensor *input, dp_dtype dtype, dp_shape *shape) {
+  size_t from = dp_dtype_size(input->dtype), to = dp_dtype_size(dtype);
   *shape = input->shape;
   if (from == to)
     return NULL;
@@ -166,8 +167,10 @@ static dp_status *bitcast_shape(const dp_tensor *input, size_t from, size_t to, 
   }
   int last = shape->rank - 1;
   if (last < 0 || shape->dims[last] != (int64_t)(to / from))
-    return DP_INVALID("Cannot bitcast from %s to %s of shape %s", dp_dtype_name(input->dtype),
-                      to / from ? "a larger dtype" : "", dp_shape_text(&input->shape));
+    return DP_INVALID("Cannot bitcast from %d to %d: a last dimension of %zu %s is one %s, but the "
+                      "shape is %s",
+                      (int)input->dtype, (int)dtype, to / from, dp_dtype_name(input->dtype),
+                      dp_dtype_name(dtype), dp_shape_text(&input->shape));
   *shape = dp_shape_remove(shape, last);
   return NULL;
 }
@@ -186,7 +189,7 @@ static dp_status *bitcast_compute(dp_op_context *context, void *memory) {
   const dp_tensor *input = dp_op_input(context, 0);
   dp_dtype to = dp_op_output_type(context, 0);
   dp_shape shape;
-  DP_RETURN_IF_ERROR(bitcast_shape(input, dp_dtype_size(input->dtype), dp_dtype_size(to), &shape));
+  DP_RETURN_IF_ERROR(bitcast_shape(input, to, &shape));
   dp_tensor result = dp_tensor_copy(input);
   result.dtype = to;
   result.shape = shape;

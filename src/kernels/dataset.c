@@ -1,14 +1,17 @@
 /* What all datasets and iterators share; see dataset_internal.h. */
 #include "kernels/dataset_internal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- Datasets ---- */
 void *dp_dataset_create(const dp_dataset_ops *ops, size_t size, dp_dataset *input) {
+  static atomic_uint_fast64_t last_number;
   dp_dataset *dataset = dp_calloc(1, size);
   dp_refcount_init(&dataset->references);
   dataset->ops = ops;
+  dataset->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed);
   if (input) {
     dataset->input = dp_dataset_retain(input);
     dp_dataset_set_components(dataset, input->component_count, input->dtypes, input->shapes);
@@ -221,14 +224,23 @@ dp_status *dp_dataset_bool(dp_op_context *context, int32_t slot, const char *nam
 void *dp_iterator_create(const dp_iterator_ops *ops) {
   dp_iterator *iterator = dp_calloc(1, ops->size);
   iterator->ops = ops;
+  iterator->place = -1;
   return iterator;
 }
 
-dp_iterator *dp_dataset_iterate(dp_dataset *dataset) {
+dp_iterator *dp_dataset_iterate(dp_dataset *dataset, const char *walker) {
   const dp_dataset_ops *ops = dataset->ops;
   dp_iterator *iterator = ops->iterate ? ops->iterate(dataset) : dp_iterator_create(ops->iterator);
   if (!iterator->dataset)
     iterator->dataset = dp_dataset_retain(dataset);
+  iterator->walker = walker;
+  return iterator;
+}
+
+dp_iterator *dp_iterator_over(const dp_iterator *parent, dp_dataset *dataset, int64_t place) {
+  dp_iterator *iterator = dp_dataset_iterate(dataset, NULL);
+  iterator->parent = parent;
+  iterator->place = place;
   return iterator;
 }
 
@@ -258,16 +270,16 @@ dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk, dp_tenso
   return status;
 }
 
-void dp_iterator_open_others(dp_iterator *iterator, dp_dataset *dataset) {
+void dp_iterator_open_others(dp_iterator *iterator, dp_dataset *dataset, int64_t first) {
   iterator->others = DP_NEW_ARRAY(dp_iterator *, dataset->others.count + 1);
   for (size_t i = 0; i < dataset->others.count; ++i)
-    iterator->others[i] = dp_dataset_iterate(dataset->others.items[i]);
+    iterator->others[i] = dp_iterator_over(iterator, dataset->others.items[i], first + (int64_t)i);
 }
 
 dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
                                   bool *more_out) {
   if (!iterator->input)
-    iterator->input = dp_dataset_iterate(iterator->dataset->input);
+    iterator->input = dp_iterator_over(iterator, iterator->dataset->input, -1);
   return dp_iterator_next(iterator->input, walk, element, more_out);
 }
 

@@ -47,7 +47,7 @@ dp_status *dp_iterator_gather(dp_iterator *iterator, const dp_walk *walk, int64_
     dp_status *status = dp_iterator_next_input(iterator, walk, element, &more);
     if (status || !more) {
       dp_free(element);
-      *ended_out = !more;
+      *ended_out = !status;
       return status;
     }
     DP_ARRAY_PUSH(list, element);

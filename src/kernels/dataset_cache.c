@@ -227,6 +227,7 @@ static dp_status *cache_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_io_path(name, 0, &prefix));
   cache_dataset *dataset = dp_dataset_create(&cache_dataset_ops, sizeof(cache_dataset), input);
   dataset->device = dp_device_retain(context->device);
+  dataset->base.label = prefix[0] ? "FileCacheImpl" : "MemoryCacheImpl";
   if (prefix[0]) {
     dataset->prefix = prefix;
     return dp_dataset_output(context, 0, &dataset->base);

@@ -69,7 +69,7 @@ static const dp_iterator_ops directed_iterator_ops = {sizeof(directed_iterator),
 static dp_iterator *directed_iterate(dp_dataset *dataset) {
   directed_iterator *iterator = dp_iterator_create(&directed_iterator_ops);
   iterator->active = dataset->others.count;
-  dp_iterator_open_others(&iterator->base, dataset);
+  dp_iterator_open_others(&iterator->base, dataset, 0);
   return &iterator->base;
 }
 

@@ -49,6 +49,10 @@ void dp_dataset_forget(dp_dataset *dataset) {
   dp_free(origin);
 }
 
+const dp_node *dp_dataset_node(const dp_dataset *dataset) {
+  return dataset->origin ? dataset->origin->node : NULL;
+}
+
 /* ---- Writing ---- */
 static dp_status *add_constant(dp_graph *graph, const dp_tensor *tensor, dp_input *input_out) {
   dp_attr attrs[] = {{.name = "dtype", .kind = DP_ATTR_TYPE, .type = tensor->dtype},

@@ -58,8 +58,9 @@ typedef struct group_iterator {
   dp_iterator base;
   group_list groups;
   bool input_ended;
-  /* GroupByWindow: the dataset that a group became, while it is walked through */
+  /* GroupByWindow: the dataset that a group became, while it is walked through; how many did */
   dp_iterator *current;
+  int64_t flushed;
   /* GroupByReducer: the next to come out */
   size_t next;
 } group_iterator;
@@ -167,7 +168,7 @@ static dp_status *flush(group_iterator *iterator, const dp_walk *walk, group *gr
     status = DP_INVALID("`reduce_func` gave a dataset of %d components instead of %d",
                         inner->component_count, base->dataset->component_count);
   if (!status)
-    iterator->current = dp_dataset_iterate(inner);
+    iterator->current = dp_iterator_over(base, inner, iterator->flushed++);
   dp_element_destroy(results, count);
   return status;
 }

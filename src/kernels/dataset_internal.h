@@ -67,6 +67,8 @@ struct dp_dataset {
   dp_dataset *input;             /* retained; NULL for sources */
   DP_ARRAY(dp_dataset *) others; /* retained: what it reads beside its input */
   dp_dataset_origin *origin;     /* how it was made, or NULL: see dataset_graph.c */
+  uint64_t number;               /* of all that were ever made; in messages */
+  const char *label;             /* of its iterators in messages; NULL: named after the op */
 };
 
 struct dp_iterator {
@@ -75,6 +77,9 @@ struct dp_iterator {
   /* Over the dataset's input and over its others; owned; NULL before the first use, and for
    * datasets that have none. */
   dp_iterator *input, **others;
+  const dp_iterator *parent; /* the one that walks this one; NULL for the first */
+  int64_t place;             /* which of the parent's it is; -1: it has no number */
+  const char *walker;        /* of the first one: what messages begin its path with, or NULL */
 };
 
 /* ---- Datasets ---- */
@@ -135,6 +140,8 @@ DP_MUST_USE dp_status *dp_dataset_record_compression(dp_op_context *context, int
 /* Keeps what the context's node made the dataset from, and drops it. */
 void dp_dataset_remember(dp_dataset *dataset, const dp_op_context *context);
 void dp_dataset_forget(dp_dataset *dataset);
+/* The node that made the dataset; NULL when it was made by hand. */
+const dp_node *dp_dataset_node(const dp_dataset *dataset);
 /* The graph that makes the dataset; the caller destroys it. `node_out` is the dataset's in it. */
 DP_MUST_USE dp_status *dp_dataset_to_graph(const dp_dataset *dataset, dp_graph **graph_out,
                                            dp_node **node_out);
@@ -148,13 +155,22 @@ void dp_dataset_load_seeds(dp_dataset *dataset, dp_seed_list *seeds);
 /* ---- Iterators ---- */
 /* A zeroed iterator. */
 void *dp_iterator_create(const dp_iterator_ops *ops);
-dp_iterator *dp_dataset_iterate(dp_dataset *dataset);
+/* One that no other walks; `walker` is what messages call it, DP_WALKER for those of iterator ops.
+ * With NULL they do not say where in the pipeline a function failed. */
+dp_iterator *dp_dataset_iterate(dp_dataset *dataset, const char *walker);
+#define DP_WALKER "Iterator::Root"
+/* One that `parent` walks, as its number `place`, or -1. */
+dp_iterator *dp_iterator_over(const dp_iterator *parent, dp_dataset *dataset, int64_t place);
+/* An error of the user's function in this iterator (NULL: none), with the dataset's name and the
+ * path to the iterator before it. Consumes and gives a status. */
+dp_status *dp_iterator_blame(const dp_iterator *iterator, dp_status *status);
 void dp_iterator_destroy(dp_iterator *iterator); /* accepts NULL */
 /* On success with *more_out, the caller owns the tensors of `element`; else they are unset. */
 DP_MUST_USE dp_status *dp_iterator_next(dp_iterator *iterator, const dp_walk *walk,
                                         dp_tensor *element, bool *more_out);
-/* Makes the iterators over the others of `dataset`, which is or will be the iterator's. */
-void dp_iterator_open_others(dp_iterator *iterator, dp_dataset *dataset);
+/* Makes the iterators over the others of `dataset`, which is or will be the iterator's; their
+ * places are numbered from `first` on. */
+void dp_iterator_open_others(dp_iterator *iterator, dp_dataset *dataset, int64_t first);
 /* The same on the iterator's input, which is made first if need be. */
 DP_MUST_USE dp_status *dp_iterator_next_input(dp_iterator *iterator, const dp_walk *walk,
                                               dp_tensor *element, bool *more_out);

@@ -11,9 +11,14 @@ typedef struct map_dataset {
   dp_dataset base;
   dp_captured function;
   bool preserve_cardinality;
+  bool is_parallel; /* Filter: its errors come without the name, as TensorFlow's */
   /* Interleave */
   int64_t cycle_length, block_length;
   int64_t prefetch; /* elements that each inner walk runs ahead; 0: it does not */
+  /* Messages number inner walks by their turn, by one of so many workers of TensorFlow's, or, with
+   * neither, by their element. */
+  bool counts_turns;
+  uint64_t workers;
   /* Scan */
   dp_tensor *initial;
   int32_t state_count;
@@ -54,6 +59,8 @@ static dp_status *map_next(dp_iterator *base, const dp_walk *walk, dp_tensor *el
         status = NULL;
         more = false;
       }
+    } else {
+      status = dp_iterator_blame(base, status);
     }
     if (!status && more)
       status = check_results(base->dataset, count);
@@ -76,14 +83,15 @@ static int64_t map_cardinality(dp_dataset *dataset) {
 static const dp_dataset_ops map_ops = {"Map", &map_iterator_ops, map_cardinality, map_destroy};
 
 /* ---- Filter, TakeWhile ---- */
-/* Whether the predicate holds for the element. */
+/* Whether the predicate holds for the element; `blamed` is named when it fails, unless NULL. */
 static dp_status *holds(const map_dataset *dataset, const dp_walk *walk, const dp_tensor *element,
-                        bool *holds_out) {
+                        const dp_iterator *blamed, bool *holds_out) {
   dp_tensor *results;
   int32_t count;
-  DP_RETURN_IF_ERROR(dp_captured_call_wait(&dataset->function, walk, element,
-                                           dataset->base.component_count, &results, &count));
-  dp_status *status = NULL;
+  dp_status *status = dp_captured_call_wait(&dataset->function, walk, element,
+                                            dataset->base.component_count, &results, &count);
+  if (status)
+    return blamed ? dp_iterator_blame(blamed, status) : status;
   if (count != 1 || results[0].dtype != DP_BOOL || results[0].shape.elements != 1)
     status = DP_INVALID("Filter predicate `f` must return a scalar bool.");
   else
@@ -94,12 +102,14 @@ static dp_status *holds(const map_dataset *dataset, const dp_walk *walk, const d
 
 static dp_status *filter_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                               bool *more_out) {
+  const map_dataset *dataset = (map_dataset *)base->dataset;
   for (;;) {
     bool is_wanted = false;
     DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
     if (!*more_out)
       return NULL;
-    DP_RETURN_IF_ERROR(holds((map_dataset *)base->dataset, walk, element, &is_wanted));
+    DP_RETURN_IF_ERROR(
+        holds(dataset, walk, element, dataset->is_parallel ? NULL : base, &is_wanted));
     if (is_wanted)
       return NULL;
     dp_element_clear(element, base->dataset->component_count);
@@ -123,7 +133,7 @@ static dp_status *while_next(dp_iterator *base, const dp_walk *walk, dp_tensor *
   bool goes_on = false;
   DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
   if (*more_out)
-    DP_RETURN_IF_ERROR(holds((map_dataset *)base->dataset, walk, element, &goes_on));
+    DP_RETURN_IF_ERROR(holds((map_dataset *)base->dataset, walk, element, NULL, &goes_on));
   *more_out = *more_out && goes_on;
   iterator->ended = !*more_out;
   return NULL;
@@ -204,19 +214,21 @@ typedef struct interleave_iterator {
   int64_t at;          /* whose turn it is */
   int64_t block;       /* how many of its elements were given */
   int64_t open;
+  uint64_t opened; /* ever */
   bool input_ended;
 } interleave_iterator;
 
 /* The dataset that the function makes of an element, as an iterator. */
 static dp_status *open_inner(dp_iterator *base, const dp_walk *walk, const dp_tensor *element,
-                             dp_iterator **inner_out) {
+                             int64_t place, dp_iterator **inner_out) {
   map_dataset *dataset = (map_dataset *)base->dataset;
   dp_tensor *results;
   int32_t count;
-  DP_RETURN_IF_ERROR(dp_captured_call_wait(
-      &dataset->function, walk, element, base->dataset->input->component_count, &results, &count));
+  dp_status *status = dp_captured_call_wait(
+      &dataset->function, walk, element, base->dataset->input->component_count, &results, &count);
+  if (status)
+    return dp_iterator_blame(base, status);
   dp_dataset *inner = NULL;
-  dp_status *status = NULL;
   if (count != 1 || results[0].dtype != DP_VARIANT || results[0].shape.rank != 0)
     status = DP_INVALID("Function must return a single scalar of dtype DT_VARIANT.");
   if (!status)
@@ -224,12 +236,21 @@ static dp_status *open_inner(dp_iterator *base, const dp_walk *walk, const dp_te
   if (!status)
     status = check_results(base->dataset, inner->component_count);
   if (!status) {
-    *inner_out = dp_dataset_iterate(inner);
+    *inner_out = dp_iterator_over(base, inner, place);
     if (dataset->prefetch > 0)
       *inner_out = dp_iterator_prefetch(*inner_out, dataset->prefetch);
   }
   dp_element_destroy(results, count);
   return status;
+}
+
+/* What messages number the walk by that is opened now. */
+static int64_t inner_place(interleave_iterator *iterator) {
+  const map_dataset *dataset = (map_dataset *)iterator->base.dataset;
+  uint64_t element = iterator->opened++;
+  if (dataset->counts_turns)
+    return iterator->at;
+  return (int64_t)(dataset->workers ? element % dataset->workers : element);
 }
 
 /* Opens an inner dataset for the current turn from the next element of the input. */
@@ -242,7 +263,7 @@ static dp_status *fill_slot(interleave_iterator *iterator, const dp_walk *walk) 
   if (!status && !more)
     iterator->input_ended = true;
   if (!status && more) {
-    status = open_inner(base, walk, element, &iterator->inner[iterator->at]);
+    status = open_inner(base, walk, element, inner_place(iterator), &iterator->inner[iterator->at]);
     if (!status)
       ++iterator->open;
   }
@@ -336,7 +357,10 @@ static dp_status *parallel_filter_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, "num_parallel_calls", &calls));
   if (calls <= 0 && calls != AUTOTUNE)
     return DP_INVALID("num_parallel_calls must be greater than zero.");
-  return filter_compute(context, state);
+  map_dataset *dataset;
+  DP_RETURN_IF_ERROR(make_mapped(context, &filter_ops, "predicate", &dataset));
+  dataset->is_parallel = true;
+  return dp_dataset_output(context, 0, &dataset->base);
 }
 
 static dp_status *while_compute(dp_op_context *context, void *state) {
@@ -366,8 +390,9 @@ static dp_status *flat_map_compute(dp_op_context *context, void *state) {
 }
 
 #define MAX_CYCLE (1 << 20)
-/* How far walks run ahead, which newer kinds leave to us with AUTOTUNE. */
-static dp_status *check_buffers(dp_op_context *context, bool may_autotune) {
+/* How far walks run ahead, which newer kinds leave to us with AUTOTUNE; *ahead_out is set to how
+ * many elements of the input, if the node says it. */
+static dp_status *check_buffers(dp_op_context *context, bool may_autotune, int64_t *ahead_out) {
   static const struct {
     const char *name;
     int64_t least;
@@ -384,12 +409,13 @@ static dp_status *check_buffers(dp_op_context *context, bool may_autotune) {
     DP_RETURN_IF_ERROR(dp_dataset_scalar(context, slot, buffers[i].name, &count));
     if (count < buffers[i].least && !(may_autotune && count == AUTOTUNE))
       return DP_INVALID("`%s` must be %s", buffers[i].name, buffers[i].text);
+    *ahead_out = count;
   }
   return NULL;
 }
 
 /* The numbers behind the captured arguments; `is_parallel` lets inner walks run ahead. */
-static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
+static dp_status *make_interleaved(dp_op_context *context, bool is_parallel, const char *label) {
   int32_t begin, slot;
   int64_t cycle, block;
   DP_RETURN_IF_ERROR(dp_node_input_range(context->node, "cycle_length", &slot, &begin));
@@ -422,21 +448,29 @@ static dp_status *make_interleaved(dp_op_context *context, bool is_parallel) {
                         "is %lld",
                         (long long)calls, (long long)cycle);
   }
-  DP_RETURN_IF_ERROR(check_buffers(context, has_calls));
+  int64_t ahead = 0;
+  DP_RETURN_IF_ERROR(check_buffers(context, has_calls, &ahead));
   map_dataset *dataset;
   DP_RETURN_IF_ERROR(make_mapped(context, &interleave_ops, "f", &dataset));
   dataset->cycle_length = cycle;
   dataset->block_length = block;
   dataset->prefetch = is_parallel ? (block < 16 ? block : 16) : 0;
+  dataset->counts_turns = !is_parallel;
+  dataset->workers = is_parallel && !has_calls ? (uint64_t)cycle + (uint64_t)ahead : 0;
+  dataset->base.label = label;
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
 static dp_status *interleave_compute(dp_op_context *context, void *state) {
-  return make_interleaved(context, false);
+  return make_interleaved(context, false, NULL);
 }
 
 static dp_status *parallel_interleave_compute(dp_op_context *context, void *state) {
-  return make_interleaved(context, true);
+  return make_interleaved(context, true, NULL);
+}
+
+static dp_status *legacy_interleave_compute(dp_op_context *context, void *state) {
+  return make_interleaved(context, true, "LegacyParallelInterleave");
 }
 
 #define ROW(name, body)                                                                            \
@@ -456,7 +490,7 @@ static const dp_kernel rows[] = {
     ROW("ParallelInterleaveDatasetV3", parallel_interleave_compute),
     ROW("ParallelInterleaveDatasetV4", parallel_interleave_compute),
     ROW("LegacyParallelInterleaveDatasetV2", parallel_interleave_compute),
-    ROW("ParallelInterleaveDataset", parallel_interleave_compute),
-    ROW("ExperimentalParallelInterleaveDataset", parallel_interleave_compute),
+    ROW("ParallelInterleaveDataset", legacy_interleave_compute),
+    ROW("ExperimentalParallelInterleaveDataset", legacy_interleave_compute),
 };
 DP_KERNEL_FAMILY(dataset_map, rows);

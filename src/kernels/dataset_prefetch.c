@@ -70,6 +70,8 @@ static void end_call(void *arg, dp_status *status, dp_tensor *results, int32_t c
       slot->is_end = true;
     dp_status_release(status);
     status = changed;
+  } else {
+    status = dp_iterator_blame(&ahead->base, status);
   }
   slot->status = status;
   slot->is_ready = true;
@@ -223,7 +225,7 @@ static dp_iterator *ahead_iterate(dp_dataset *base) {
   if (dataset->buffer == 0)
     return dp_iterator_create(&pass_iterator_ops);
   ahead *ahead = ahead_create(dataset->buffer, dataset->calls, dataset->is_ordered);
-  ahead->base.input = dp_dataset_iterate(base->input);
+  ahead->base.input = dp_iterator_over(&ahead->base, base->input, -1);
   return &ahead->base;
 }
 

@@ -37,7 +37,7 @@ static dp_status *write_element(const save_settings *settings, dp_saved_writer *
 /* ---- SaveDataset ---- */
 static dp_status *write_all(const save_settings *settings, dp_saved_writer *writer,
                             dp_dataset *dataset, const dp_walk *walk) {
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, "Save::Root");
   dp_tensor *element = dp_element_create(dataset->component_count);
   dp_status *status = NULL;
   int64_t count = 0;

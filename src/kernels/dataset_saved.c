@@ -395,7 +395,7 @@ static dp_status *iterate_result(dp_tensor *results, int32_t count, const dp_dat
   if (dataset->component_count != like->component_count)
     return DP_INVALID("Number of components does not match: expected %d types but got %d.",
                       like->component_count, dataset->component_count);
-  *iterator_out = dp_dataset_iterate(dataset);
+  *iterator_out = dp_dataset_iterate(dataset, NULL);
   return NULL;
 }
 

@@ -285,7 +285,8 @@ static dp_status *read_size(dp_op_context *context, int64_t *size_out) {
 }
 
 /* Consumes `generator`. */
-static dp_status *make_shuffled(dp_op_context *context, int64_t count, seed_generator *generator) {
+static dp_status *make_shuffled(dp_op_context *context, int64_t count, seed_generator *generator,
+                                const char *label) {
   dp_dataset *input;
   int64_t size;
   dp_status *status = dp_dataset_input(context, 0, &input);
@@ -301,6 +302,7 @@ static dp_status *make_shuffled(dp_op_context *context, int64_t count, seed_gene
   dataset->size = size;
   dataset->count = count;
   dataset->generator = generator;
+  dataset->base.label = label;
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
@@ -331,7 +333,7 @@ static dp_status *shared_generator(dp_op_context *context, int32_t slot,
 static dp_status *shuffle_compute(dp_op_context *context, void *state) {
   seed_generator *generator;
   DP_RETURN_IF_ERROR(own_generator(context, &generator));
-  return make_shuffled(context, 1, generator);
+  return make_shuffled(context, 1, generator, "Shuffle");
 }
 
 static dp_status *shuffle_v2_compute(dp_op_context *context, void *state) {
@@ -339,13 +341,13 @@ static dp_status *shuffle_v2_compute(dp_op_context *context, void *state) {
   int64_t size;
   DP_RETURN_IF_ERROR(read_size(context, &size)); /* its error before that of a bad handle */
   DP_RETURN_IF_ERROR(shared_generator(context, 2, &generator));
-  return make_shuffled(context, 1, generator);
+  return make_shuffled(context, 1, generator, "Shuffle");
 }
 
 static dp_status *shuffle_v3_compute(dp_op_context *context, void *state) {
   seed_generator *generator;
   DP_RETURN_IF_ERROR(shared_generator(context, 4, &generator));
-  return make_shuffled(context, 1, generator);
+  return make_shuffled(context, 1, generator, "Shuffle");
 }
 
 static dp_status *repeat_compute(dp_op_context *context, void *state) {
@@ -353,7 +355,7 @@ static dp_status *repeat_compute(dp_op_context *context, void *state) {
   int64_t count;
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 4, "count", &count));
   DP_RETURN_IF_ERROR(own_generator(context, &generator));
-  return make_shuffled(context, count, generator);
+  return make_shuffled(context, count, generator, "ShuffleAndRepeat");
 }
 
 static dp_status *repeat_v2_compute(dp_op_context *context, void *state) {
@@ -361,7 +363,7 @@ static dp_status *repeat_v2_compute(dp_op_context *context, void *state) {
   int64_t count;
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 4, "count", &count));
   DP_RETURN_IF_ERROR(shared_generator(context, 5, &generator));
-  return make_shuffled(context, count, generator);
+  return make_shuffled(context, count, generator, "ShuffleAndRepeat");
 }
 
 /* ---- Random: 32-bit numbers without end ---- */

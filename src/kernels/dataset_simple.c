@@ -81,6 +81,8 @@ static dp_status *repeat_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
   int64_t count = count_of(base);
   while (count < 0 || iterator->position < count) {
     bool is_first = !base->input;
+    if (is_first)
+      base->input = dp_iterator_over(base, base->dataset->input, iterator->position);
     DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
     if (*more_out)
       return NULL;
@@ -134,6 +136,8 @@ typedef struct pair_iterator {
 static dp_status *concatenate_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                                    bool *more_out) {
   pair_iterator *iterator = (pair_iterator *)base;
+  if (!base->input)
+    base->input = dp_iterator_over(base, base->dataset->input, 0);
   if (!iterator->first_ended) {
     DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
     if (*more_out)
@@ -141,7 +145,7 @@ static dp_status *concatenate_next(dp_iterator *base, const dp_walk *walk, dp_te
     iterator->first_ended = true;
   }
   if (!base->others)
-    dp_iterator_open_others(base, base->dataset);
+    dp_iterator_open_others(base, base->dataset, 1);
   return dp_iterator_next(base->others[0], walk, element, more_out);
 }
 
@@ -191,7 +195,7 @@ static const dp_iterator_ops zip_iterator_ops = {sizeof(dp_iterator), zip_next, 
 
 static dp_iterator *zip_iterate(dp_dataset *dataset) {
   dp_iterator *iterator = dp_iterator_create(&zip_iterator_ops);
-  dp_iterator_open_others(iterator, dataset);
+  dp_iterator_open_others(iterator, dataset, 0);
   return iterator;
 }
 
@@ -238,26 +242,28 @@ static dp_status *zip_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Kernels ---- */
-static dp_status *make_counted(dp_op_context *context, const dp_dataset_ops *ops) {
+static dp_status *make_counted(dp_op_context *context, const dp_dataset_ops *ops,
+                               const char *label) {
   dp_dataset *input;
   int64_t count;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "count", &count));
   count_dataset *dataset = dp_dataset_create(ops, sizeof(count_dataset), input);
   dataset->count = count;
+  dataset->base.label = ops == &repeat_ops && count < 0 ? "ForeverRepeat" : label;
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
 static dp_status *take_compute(dp_op_context *context, void *state) {
-  return make_counted(context, &take_ops);
+  return make_counted(context, &take_ops, "FiniteTake");
 }
 
 static dp_status *skip_compute(dp_op_context *context, void *state) {
-  return make_counted(context, &skip_ops);
+  return make_counted(context, &skip_ops, "FiniteSkip");
 }
 
 static dp_status *repeat_compute(dp_op_context *context, void *state) {
-  return make_counted(context, &repeat_ops);
+  return make_counted(context, &repeat_ops, "FiniteRepeat");
 }
 
 static dp_status *shard_compute(dp_op_context *context, void *state) {

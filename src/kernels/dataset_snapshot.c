@@ -185,6 +185,7 @@ static dp_status *snapshot_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &input));
   snapshot_dataset *dataset = dp_dataset_create(&snapshot_ops, sizeof(snapshot_dataset), input);
+  dataset->base.label = "SnapshotWriter::WriterIterator";
   dp_status *status = snapshot_init(dataset, context);
   return dp_dataset_finish(context, &dataset->base, status);
 }

@@ -65,6 +65,8 @@ typedef struct same_dataset {
 
 static dp_status *same_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                             bool *more_out) {
+  if (!base->input)
+    base->input = dp_iterator_over(base, base->dataset->input, 0);
   return dp_iterator_next_input(base, walk, element, more_out);
 }
 
@@ -158,7 +160,7 @@ static dp_status *at_index(dp_op_context *context, void *state) {
   if (dataset->component_count != context->output_count)
     return DP_INVALID("Number of components does not match: expected %d types but got %d.",
                       context->output_count, dataset->component_count);
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, NULL);
   dp_tensor *element = dp_element_create(dataset->component_count);
   dp_walk walk = {context->step->cancel};
   dp_status *status = NULL;

@@ -213,6 +213,7 @@ static dp_status *sliding_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(make_window(context, "window_", "window_stride", &dataset));
   dataset->drop_remainder = drop;
   dataset->is_stacked = true;
+  dataset->base.label = "Slide";
   for (int32_t i = 0; i < dataset->base.component_count; ++i)
     dp_dataset_add_dimension(&dataset->base.shapes[i], -1);
   return dp_dataset_output(context, 0, &dataset->base);

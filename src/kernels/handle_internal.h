@@ -12,12 +12,17 @@
 DP_MUST_USE dp_status *dp_handle_output(dp_op_context *context, int32_t output,
                                         dp_resource *resource, const char *container,
                                         const char *name, bool holds_object);
-/* The object behind input `slot`, retained. A handle in strings names container and object. */
+/* What most ops say of a handle in strings that is not of two; some kinds have words of their own.
+ */
+#define DP_HANDLE_RULE "Resource handle must have 2 elements"
+/* The object behind input `slot`, retained. A handle in strings names container and object; `rule`
+ * is what is said when they are not two. */
 DP_MUST_USE dp_status *dp_handle_input(dp_op_context *context, int32_t slot,
-                                       const dp_resource_ops *type, dp_resource **resource_out);
+                                       const dp_resource_ops *type, const char *rule,
+                                       dp_resource **resource_out);
 /* As dp_handle_input for what lives in the step's container under both strings joined. */
 DP_MUST_USE dp_status *dp_handle_step_input(dp_op_context *context, int32_t slot,
-                                            const dp_resource_ops *type,
+                                            const dp_resource_ops *type, const char *rule,
                                             dp_resource **resource_out);
 
 #endif

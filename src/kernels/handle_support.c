@@ -59,8 +59,8 @@ static char *copy_string(const dp_tstring *string) {
 }
 
 /* The two strings of a handle that is not a resource handle; they are malloc'd. */
-static dp_status *handle_strings(dp_op_context *context, int32_t slot, char **first_out,
-                                 char **second_out) {
+static dp_status *read_strings(dp_op_context *context, int32_t slot, const char *rule,
+                               char **first_out, char **second_out) {
   dp_variable *reference = dp_op_reference(context, slot);
   dp_tensor strings;
   if (reference)
@@ -69,8 +69,7 @@ static dp_status *handle_strings(dp_op_context *context, int32_t slot, char **fi
     strings = dp_tensor_copy(dp_op_input(context, slot));
   dp_status *status = NULL;
   if (strings.dtype != DP_STRING || strings.shape.elements != 2) {
-    status = DP_INVALID("Handle must be a 2-element vector, but had shape: %s",
-                        dp_shape_text(&strings.shape));
+    status = DP_INVALID("%s, but had shape: %s", rule, dp_shape_text(&strings.shape));
   } else {
     *first_out = copy_string(&dp_tensor_strings(&strings)[0]);
     *second_out = copy_string(&dp_tensor_strings(&strings)[1]);
@@ -84,11 +83,11 @@ static bool is_resource(const dp_op_context *context, int32_t slot) {
 }
 
 dp_status *dp_handle_input(dp_op_context *context, int32_t slot, const dp_resource_ops *type,
-                           dp_resource **resource_out) {
+                           const char *rule, dp_resource **resource_out) {
   if (is_resource(context, slot))
     return dp_op_resource(context, slot, type, resource_out);
   char *container, *name;
-  DP_RETURN_IF_ERROR(handle_strings(context, slot, &container, &name));
+  DP_RETURN_IF_ERROR(read_strings(context, slot, rule, &container, &name));
   dp_status *status =
       dp_resources_find(context->device->resources, container, name, type, resource_out);
   dp_free(container);
@@ -97,11 +96,11 @@ dp_status *dp_handle_input(dp_op_context *context, int32_t slot, const dp_resour
 }
 
 dp_status *dp_handle_step_input(dp_op_context *context, int32_t slot, const dp_resource_ops *type,
-                                dp_resource **resource_out) {
+                                const char *rule, dp_resource **resource_out) {
   if (is_resource(context, slot))
     return dp_op_resource(context, slot, type, resource_out);
   char *first, *second;
-  DP_RETURN_IF_ERROR(handle_strings(context, slot, &first, &second));
+  DP_RETURN_IF_ERROR(read_strings(context, slot, rule, &first, &second));
   dp_text key = {0};
   dp_text_printf(&key, "%s%s", first, second);
   dp_status *status = dp_resources_find(context->device->resources, context->step->container,

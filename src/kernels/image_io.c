@@ -149,12 +149,10 @@ static void finish(output *output) {
 }
 
 /* What a decoder said, or what went wrong with the memory. */
-static dp_status *result_of(output *output, dp_status *status, const char *text) {
+static dp_status *result_of(output *output, dp_status *status) {
   if (output->status) {
     dp_status_release(status);
     status = output->status;
-  } else if (dp_status_code(status) == DP_INVALID_ARGUMENT) {
-    status = dp_status_annotate(status, "%s", text);
   }
   if (!status)
     finish(output);
@@ -164,10 +162,29 @@ static dp_status *result_of(output *output, dp_status *status, const char *text)
 }
 
 /* ---- Formats ---- */
+/* Which op may decode what; each format says so at another time, as TensorFlow does. */
+static dp_status *check_op(const decode_state *state, image_format format) {
+  static const char *const names[] = {"", "JPEG", "PNG", "GIF", "BMP"};
+  static const char *const ops[] = {"", "decode_jpeg", "decode_png", "decode_gif", "decode_bmp"};
+  if (format != BMP && is_op(state, "DecodeBmp"))
+    return DP_INVALID("Trying to decode %s format using DecodeBmp op. Use `%s` or `decode_image` "
+                      "instead.",
+                      names[format], ops[format]);
+  if (format != JPEG && is_op(state, "DecodeAndCropJpeg"))
+    return DP_INVALID("DecodeAndCropJpeg operation can run on JPEG only, but detected %s.",
+                      names[format]);
+  if (format == BMP && !is_op(state, "DecodeBmp") && !is_op(state, "DecodeImage"))
+    return DP_INVALID("Trying to decode BMP format using a wrong op. Use `decode_bmp` or "
+                      "`decode_image` instead. Op used: %s",
+                      state->op);
+  return NULL;
+}
+
 static dp_status *decode_jpeg(output *output, dp_view data) {
   const decode_state *state = output->state;
   if (state->channels == 4)
     return DP_INVALID("JPEG does not support 4 channels");
+  DP_RETURN_IF_ERROR(check_op(state, JPEG));
   dp_jpeg_options options = state->jpeg;
   options.channels = state->channels;
   if (is_op(state, "DecodeAndCropJpeg")) {
@@ -183,8 +200,11 @@ static dp_status *decode_jpeg(output *output, dp_view data) {
     options.crop_height = values[2];
     options.crop_width = values[3];
   }
-  return result_of(output, dp_jpeg_decode(data, &options, allocate_pixels, output),
-                   "jpeg::Uncompress failed. Invalid JPEG data or crop window.");
+  dp_status *status = dp_jpeg_decode(data, &options, allocate_pixels, output);
+  if (dp_status_code(status) == DP_INVALID_ARGUMENT)
+    status =
+        dp_status_annotate(status, "jpeg::Uncompress failed. Invalid JPEG data or crop window.");
+  return result_of(output, status);
 }
 
 static dp_status *decode_png(output *output, dp_view data) {
@@ -197,6 +217,7 @@ static dp_status *decode_png(output *output, dp_view data) {
       size.width * size.height >= (1LL << 29))
     return DP_INVALID("PNG size too large for int: %lld by %lld", (long long)size.width,
                       (long long)size.height);
+  DP_RETURN_IF_ERROR(check_op(state, PNG));
   DP_RETURN_IF_ERROR(allocate_tensor(output, &size));
   void *pixels = output->tensor->data;
   if (state->dtype == DP_FLOAT && !(pixels = dp_try_malloc((size_t)output->count * 2)))
@@ -214,13 +235,14 @@ static dp_status *decode_gif(output *output, dp_view data) {
   const decode_state *state = output->state;
   if (state->channels != 0 && state->channels != 3)
     return DP_INVALID("channels must be 0 or 3 for GIF, got %d", state->channels);
-  dp_text text = {0};
-  dp_text_printf(&text, "Invalid GIF data (size %zu), ", data.length);
-  dp_status *status =
-      result_of(output, dp_gif_decode(data, state->expand_animations, allocate_frames, output),
-                dp_text_string(&text));
-  dp_text_deinit(&text);
-  return status;
+  DP_RETURN_IF_ERROR(check_op(state, GIF));
+  dp_status *status = dp_gif_decode(data, state->expand_animations, allocate_frames, output);
+  if (dp_status_code(status) == DP_INVALID_ARGUMENT) {
+    dp_status *what = status;
+    status = DP_INVALID("Invalid GIF data (size %zu), %s", data.length, dp_status_message(what));
+    dp_status_release(what);
+  }
+  return result_of(output, status);
 }
 
 static int32_t get32(dp_view data, size_t at) {
@@ -252,6 +274,7 @@ static dp_status *decode_bmp(output *output, dp_view data) {
   const decode_state *state = output->state;
   if (state->channels == 1)
     return DP_INVALID("`channels` must be 0, 3 or 4 for BMP, but got 1");
+  DP_RETURN_IF_ERROR(check_op(state, BMP));
   if (data.length < 32)
     return DP_INVALID("Incomplete bmp content, requires at least 32 bytes to find the header size, "
                       "width, height, and bpp, got %zu bytes",
@@ -282,29 +305,7 @@ static dp_status *decode_bmp(output *output, dp_view data) {
   if (to)
     draw_bmp((const uint8_t *)data.data + header, row_size, width, rows, file_channels, channels,
              height < 0, to);
-  return result_of(output, to ? NULL : dp_status_out_of_memory(), "BMP");
-}
-
-/* Which op may decode what. */
-static dp_status *check_op(const decode_state *state, image_format format) {
-  static const char *const names[] = {"", "JPEG", "PNG", "GIF", "BMP"};
-  static const char *const ops[] = {"", "decode_jpeg", "decode_png", "decode_gif", "decode_bmp"};
-  if (format == UNKNOWN)
-    return DP_INVALID("Unknown image file format. One of JPEG, PNG, GIF, BMP required.");
-  if (format == WEBP)
-    return dp_status_create(DP_UNIMPLEMENTED, "WebP images cannot be decoded");
-  if (format != BMP && is_op(state, "DecodeBmp"))
-    return DP_INVALID("Trying to decode %s format using DecodeBmp op. Use `%s` or `decode_image` "
-                      "instead.",
-                      names[format], ops[format]);
-  if (format != JPEG && is_op(state, "DecodeAndCropJpeg"))
-    return DP_INVALID("DecodeAndCropJpeg operation can run on JPEG only, but detected %s.",
-                      names[format]);
-  if (format == BMP && !is_op(state, "DecodeBmp") && !is_op(state, "DecodeImage"))
-    return DP_INVALID("Trying to decode BMP format using a wrong op. Use `decode_bmp` or "
-                      "`decode_image` instead. Op used: %s",
-                      state->op);
-  return NULL;
+  return result_of(output, to ? NULL : dp_status_out_of_memory());
 }
 
 static dp_status *decode_compute(dp_op_context *context, void *state) {
@@ -316,18 +317,20 @@ static dp_status *decode_compute(dp_op_context *context, void *state) {
     return DP_INVALID("Input is empty.");
   if (data.length > INT32_MAX)
     return DP_INVALID("Input contents are too large for int: %zu", data.length);
-  image_format format = format_of(data);
-  DP_RETURN_IF_ERROR(check_op(state, format));
   output output = {.context = context, .state = state};
-  switch (format) {
+  switch (format_of(data)) {
   case JPEG:
     return decode_jpeg(&output, data);
   case PNG:
     return decode_png(&output, data);
   case GIF:
     return decode_gif(&output, data);
-  default:
+  case BMP:
     return decode_bmp(&output, data);
+  case WEBP:
+    return dp_status_create(DP_UNIMPLEMENTED, "WebP images cannot be decoded");
+  default:
+    return DP_INVALID("Unknown image file format. One of JPEG, PNG, GIF, BMP required.");
   }
 }
 

@@ -53,7 +53,7 @@ dp_status *dp_iterator_resource_start(dp_iterator_resource *resource, dp_dataset
   DP_RETURN_IF_ERROR(dp_components_check(&resource->base.components, dataset));
   dp_seed_list seeds = {0};
   dp_dataset_save_seeds(dataset, &seeds);
-  replace_walk(resource, dp_dataset_iterate(dataset), 0, &seeds);
+  replace_walk(resource, dp_dataset_iterate(dataset, DP_WALKER), 0, &seeds);
   return NULL;
 }
 
@@ -94,7 +94,7 @@ dp_status *dp_iterator_resource_resume(dp_iterator_resource *resource, const dp_
                             "Make sure the dataset definition has not changed between the process "
                             "that saved the checkpoint and the process that is restoring it.");
   dp_dataset_load_seeds(dataset, seeds);
-  dp_iterator *fresh = dp_dataset_iterate(dataset);
+  dp_iterator *fresh = dp_dataset_iterate(dataset, DP_WALKER);
   dp_dataset_release(dataset);
   dp_status *status = skip(fresh, walk, position);
   if (status)

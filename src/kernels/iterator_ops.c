@@ -166,7 +166,7 @@ static dp_status *cardinality_compute(dp_op_context *context, void *state) {
 static dp_status *single_element(dp_op_context *context, void *state) {
   dp_dataset *dataset;
   DP_RETURN_IF_ERROR(dp_dataset_input(context, 0, &dataset));
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, "SingleElementIterator");
   int32_t count = dataset->component_count;
   dp_tensor *element = dp_element_create(count), *second = dp_element_create(count);
   dp_walk walk = {context->step->cancel};
@@ -194,7 +194,7 @@ static void single_element_compute(dp_op_context *context, void *state) {
 /* Calls the function with state and element until the end; the results are the next state. */
 static dp_status *reduce_walk(dp_op_context *context, dp_dataset *dataset,
                               const dp_captured *function, dp_tensor **states, int32_t count) {
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, "ReduceIterator::Root");
   int32_t components = dataset->component_count;
   dp_tensor *arguments = dp_element_create(count + components);
   dp_walk walk = {context->step->cancel};
@@ -249,7 +249,7 @@ static void reduce_compute(dp_op_context *context, void *state) {
 /* All elements, each one string, as records of a file. */
 static dp_status *write_elements(dp_op_context *context, dp_dataset *dataset,
                                  dp_record_writer *writer) {
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, "ToTFRecordOpIterator::Root");
   dp_walk walk = {context->step->cancel};
   dp_tensor *element = dp_element_create(dataset->component_count);
   dp_status *status = NULL;

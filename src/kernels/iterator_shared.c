@@ -50,7 +50,7 @@ static shared_walk *walk_create(const shared_iterator *owner, dp_dataset *datase
   walk->room = room > 0 ? room : 1;
   walk->shard_count = owner->shard_count;
   walk->components = owner->base.components.count;
-  walk->iterator = dp_iterator_prefetch(dp_dataset_iterate(dataset), walk->room);
+  walk->iterator = dp_iterator_prefetch(dp_dataset_iterate(dataset, DP_WALKER), walk->room);
   walk->cancel = dp_cancel_create(NULL, DP_FOREVER);
   walk->queues = DP_NEW_ARRAY(shard_queue, (size_t)walk->shard_count);
   pthread_mutex_init(&walk->lock, NULL);

@@ -42,7 +42,7 @@ static dp_status *check_pair(const dp_lookup *table, const dp_tensor *pair) {
 
 static dp_status *gather(const dp_lookup *table, dp_dataset *dataset, const dp_walk *walk,
                          tensor_list *keys, tensor_list *values) {
-  dp_iterator *iterator = dp_dataset_iterate(dataset);
+  dp_iterator *iterator = dp_dataset_iterate(dataset, "LookupTable::Root");
   dp_status *status = NULL;
   for (bool more = true; more && !status;) {
     dp_tensor pair[2] = {0};
@@ -108,7 +108,7 @@ static dp_status *fill(dp_lookup *table, dp_dataset *dataset, const dp_walk *wal
 static dp_status *fill_table(dp_op_context *context, void *state) {
   dp_dataset *dataset;
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_lookup_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_lookup_ops, DP_LOOKUP_HANDLE_RULE, &resource));
   dp_lookup *table = (dp_lookup *)resource;
   dp_walk walk = {context->step->cancel};
   dp_status *status = dp_dataset_input(context, 1, &dataset);

@@ -12,6 +12,9 @@
 #include <pthread.h>
 #include "kernels/handle_internal.h"
 
+/* What is said of a handle in strings that is not of two. */
+#define DP_LOOKUP_HANDLE_RULE "Lookup table handle must be scalar"
+
 typedef enum dp_lookup_kind {
   DP_LOOKUP_FIXED,
   DP_LOOKUP_MUTABLE,

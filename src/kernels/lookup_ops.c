@@ -125,7 +125,7 @@ static dp_status *make_compute(dp_op_context *context, void *memory) {
 /* ---- Using ---- */
 static dp_status *get_table(dp_op_context *context, dp_lookup **table_out) {
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_lookup_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_lookup_ops, DP_LOOKUP_HANDLE_RULE, &resource));
   *table_out = (dp_lookup *)resource;
   return NULL;
 }

@@ -222,7 +222,7 @@ static void on_done(void *arg, dp_status *status, dp_tensor *tuple) {
 
 static dp_status *get_queue(dp_op_context *context, dp_queue **queue_out) {
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_queue_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_queue_ops, DP_HANDLE_RULE, &resource));
   *queue_out = (dp_queue *)resource;
   return NULL;
 }

@@ -105,7 +105,7 @@ static dp_status *whole_create(const dp_kernel_setup *setup, void *memory) {
 /* ---- Using ---- */
 static dp_status *get_reader(dp_op_context *context, dp_reader **reader_out) {
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_reader_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_input(context, 0, &dp_reader_ops, DP_HANDLE_RULE, &resource));
   *reader_out = (dp_reader *)resource;
   return NULL;
 }
@@ -136,7 +136,7 @@ static void start(dp_op_context *context, int64_t wanted, bool has_queue,
   dp_resource *queue = NULL;
   dp_status *status = get_reader(context, &reader);
   if (!status && has_queue) {
-    status = dp_handle_input(context, 1, &dp_queue_ops, &queue);
+    status = dp_handle_input(context, 1, &dp_queue_ops, DP_HANDLE_RULE, &queue);
     if (status)
       dp_resource_release(reader);
   }

@@ -137,9 +137,14 @@ static dp_status *pop(stack *held, dp_tensor *value_out) {
   return status;
 }
 
+static dp_status *get_stack(dp_op_context *context, dp_resource **stack_out) {
+  return dp_handle_step_input(context, 0, &stack_ops, "Stack handle must have two elements",
+                              stack_out);
+}
+
 static dp_status *push_compute(dp_op_context *context, void *memory) {
   dp_resource *held;
-  DP_RETURN_IF_ERROR(dp_handle_step_input(context, 0, &stack_ops, &held));
+  DP_RETURN_IF_ERROR(get_stack(context, &held));
   dp_status *status = push((stack *)held, dp_op_input(context, 1));
   dp_resource_release(held);
   if (!status)
@@ -149,7 +154,7 @@ static dp_status *push_compute(dp_op_context *context, void *memory) {
 
 static dp_status *pop_compute(dp_op_context *context, void *memory) {
   dp_resource *held;
-  DP_RETURN_IF_ERROR(dp_handle_step_input(context, 0, &stack_ops, &held));
+  DP_RETURN_IF_ERROR(get_stack(context, &held));
   dp_status *status = pop((stack *)held, &context->outputs[0].tensor);
   dp_resource_release(held);
   return status;
@@ -157,7 +162,7 @@ static dp_status *pop_compute(dp_op_context *context, void *memory) {
 
 static dp_status *close_compute(dp_op_context *context, void *memory) {
   dp_resource *held;
-  DP_RETURN_IF_ERROR(dp_handle_step_input(context, 0, &stack_ops, &held));
+  DP_RETURN_IF_ERROR(get_stack(context, &held));
   stack *closing = (stack *)held;
   pthread_mutex_lock(&closing->lock);
   drop_tensors(closing);

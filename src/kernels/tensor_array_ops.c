@@ -116,7 +116,8 @@ static dp_status *make_gradient(void *arg, dp_resource **resource_out) {
 
 static dp_status *get_array(dp_op_context *context, dp_tensor_array_object **array_out) {
   dp_resource *resource;
-  DP_RETURN_IF_ERROR(dp_handle_step_input(context, 0, &dp_tensor_array_ops, &resource));
+  DP_RETURN_IF_ERROR(dp_handle_step_input(
+      context, 0, &dp_tensor_array_ops, "Tensor array handle must be 2-element vector", &resource));
   *array_out = (dp_tensor_array_object *)resource;
   return NULL;
 }

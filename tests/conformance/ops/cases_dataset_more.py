@@ -444,3 +444,48 @@ for op in names("DenseToSparseBatchDataset"):
 through("DenseToSparseBatchDataset", lambda: D.range(1, 6).map(lambda n: tf.fill([n], n)).apply(
     tf.data.experimental.dense_to_sparse_batch(2, [5])), 4)
 through("RebatchDatasetV2", lambda: D.range(10).batch(4).rebatch([3, 1]), 6)
+
+
+# ---- Which function failed, and where in the pipeline ----
+def bad(n):
+    return tf.gather(tf.constant([7, 8], tf.int64), n + 1)
+
+
+PLACES = {
+    "Map": lambda d: d, "BatchV2": lambda d: d.batch(2),
+    "PaddedBatchV2": lambda d: d.padded_batch(2, []),
+    "MemoryCache": lambda d: d.cache(), "Unbatch": lambda d: d.map(lambda n: tf.stack([n, n])).unbatch(),
+    "first of two": lambda d: d.concatenate(D.range(2)), "Filter": lambda d: d.filter(lambda n: n > 0),
+    "second of two": lambda d: D.range(1).concatenate(d), "Prefetch": lambda d: d.prefetch(2),
+    "second of a zip": lambda d: D.zip((D.range(5), d)).map(lambda a, b: b),
+    "FlatMap": lambda d: d.flat_map(lambda n: D.range(2)), "Shard": lambda d: d.shard(2, 0),
+    "in FlatMap": lambda d: D.range(3).flat_map(
+        lambda n: D.range(2).map(lambda m: tf.gather([1, 2], n))),
+    "in Interleave": lambda d: D.range(5).interleave(
+        lambda n: D.range(1).map(lambda m: tf.gather([1, 2, 3], n)), cycle_length=2),
+    "in ParallelInterleaveV4": lambda d: D.range(5).interleave(
+        lambda n: D.range(1).map(lambda m: tf.gather([1, 2, 3], n)), 2, num_parallel_calls=2,
+        deterministic=True),
+    "in GroupByWindow": lambda d: D.range(6).apply(tf.data.experimental.group_by_window(
+        lambda n: 1 - n % 2, lambda key, group: group.map(lambda n: tf.gather([1, 2, 3], n)), None,
+        lambda key: np.int64(2))),
+    "MapAndBatch": lambda d: d.apply(tf.data.experimental.map_and_batch(lambda n: n, 2)),
+    "TakeWhile": lambda d: d.take_while(lambda n: n > 0), "Scan": lambda d: d.scan(
+        tf.constant(0), lambda s, n: (s, n)),
+    "ForeverRepeat": lambda d: d.repeat(), "FiniteRepeat": lambda d: d.repeat(2),
+    "FiniteTake": lambda d: d.take(3), "FiniteSkip": lambda d: d.skip(1),
+    "Shuffle": lambda d: d.shuffle(1),
+    "a filter's": lambda d: D.range(3).filter(lambda n: bad(n) > 0),
+    "a flat map's": lambda d: D.range(3).flat_map(lambda n: D.from_tensors(bad(n))),
+    "an interleave's": lambda d: D.range(3).interleave(lambda n: D.from_tensors(bad(n)), 2),
+    "a parallel map's": lambda d: D.range(3).map(bad, num_parallel_calls=2),
+    "a while's": lambda d: D.range(3).take_while(lambda n: bad(n) > 0),
+    "a scan's": lambda d: D.range(3).scan(tf.constant(0), lambda s, n: (s, bad(n))),
+    "a map with a name": lambda d: tf.data.Dataset.range(3).map(bad, name="mine").batch(1),
+    "a reduction in a map": lambda d: D.range(2).map(lambda n: D.range(3).map(bad).reduce(
+        np.int64(0), lambda a, b: a + b)),
+    "a single element in a map": lambda d: D.range(2).map(
+        lambda n: D.range(1, 3).map(bad).get_single_element()),
+}
+for place, pipeline in PLACES.items():
+    through("MapDataset", lambda p=pipeline: p(D.range(3).map(bad)), 4, f"failing, {place}")

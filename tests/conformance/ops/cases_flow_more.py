@@ -503,6 +503,24 @@ def push_closed():
         return [make_op("StackPush", handle=handle, elem=feed(1.))]
 
 
+# ---- Handles along reference edges that are none ----
+def use_handle(op, strings, slot="handle", **arguments):
+    """Runs of an op that takes the strings of a variable for a handle."""
+    variable = make_op("VariableV2", shape=tf.TensorShape(None), dtype=tf.string)
+    assign = make_op("Assign", ref=variable, value=feed(strings), validate_shape=False)
+    return [[assign.op], [make_op(op, **{slot: variable}, **arguments)]]
+
+
+for op, arguments in [
+        ("StackPop", {"elem_type": tf.float32}), ("QueueSize", {}), ("BarrierReadySize", {}),
+        ("AccumulatorNumAccumulated", {}), ("LookupTableSize", {"slot": "table_handle"}),
+        ("ReaderNumRecordsProduced", {"slot": "reader_handle"})]:
+    for strings in (["a"], ["a", "b", "c"], ["nowhere", "nothing"]):
+        @case(op, f"handle of {len(strings)}")
+        def wrong_handle(op=op, strings=strings, arguments=arguments):
+            return use_handle(op, strings, **arguments)
+
+
 @case("Stack", "swapped memory")
 def swapped():
     handle = stack()

@@ -207,47 +207,6 @@ CASES += [Case("DecodeBmp", [bmp(7, 5, 3, 100)]), Case("DecodeBmp", [bmp(7, 5, 3
           Case("DecodeImage", [bmp(7, 5, 3)], {"dtype": tf.float32})]
 
 
-# ---- GIF ----
-def lzw(indices, size=8):
-    """No compression worth the name: a clear code before the table grows a bit."""
-    clear, codes = 1 << size, []
-    for i, index in enumerate(indices):
-        if i % ((1 << size) - 2) == 0:
-            codes.append(clear)
-        codes.append(index)
-    codes.append(clear + 1)
-    bits = 0
-    for i, code in enumerate(codes):
-        bits |= code << (i * (size + 1))
-    data = bits.to_bytes((len(codes) * (size + 1) + 7) // 8, "little")
-    return bytes([size]) + b"".join(bytes([len(data[i:i + 255])]) + data[i:i + 255]
-                                    for i in range(0, len(data), 255)) + b"\0"
-
-
-def gif(width, height, frames, palette=True):
-    data = b"GIF89a" + struct.pack("<HHBBB", width, height, 0xf7 if palette else 0x70, 0, 0)
-    data += RNG.bytes(768) if palette else b""
-    for left, top, w, h, transparent, flags in frames:
-        if transparent is not None:
-            data += b"\x21\xf9\x04" + struct.pack("<BHBB", 1, 0, transparent, 0)
-        data += b"\x2c" + struct.pack("<HHHHB", left, top, w, h, flags)
-        data += lzw([int(v) for v in RNG.randint(0, 256, w * h)])
-    return data + b";"
-
-
-GIFS = [gif(9, 8, [(0, 0, 9, 8, None, 0)]), gif(9, 8, [(0, 0, 9, 8, None, 0x40)]),
-        gif(9, 8, [(0, 0, 9, 8, None, 0), (2, 1, 5, 6, 7, 0), (0, 0, 9, 8, None, 0)]),
-        gif(9, 8, [(2, 1, 5, 6, None, 0)]), gif(9, 8, [])]
-for data in GIFS:
-    CASES.append(Case("DecodeGif", [data]))
-    CASES.append(Case("DecodeImage", [data]))
-    CASES.append(Case("DecodeImage", [data], {"expand_animations": False}))
-    CASES.append(Case("DecodePng", [data]))
-    CASES.append(Case("DecodePng", [data], {"channels": 1}))
-CASES += [Case("DecodeGif", [GIFS[0][:-10]]), Case("DecodeGif", [GIFS[0][:800]]),
-          Case("DecodeGif", [GIFS[0][:11]]), Case("DecodeGif", [gif(3, 3, [(0, 0, 3, 3, None, 0)],
-                                                                    False)])]
-
 # ---- Sounds ----
 WAVE = np.sin(np.arange(60)).reshape(30, 2).astype(np.float32) * 1.2
 with tf.Graph().as_default():

@@ -11,11 +11,15 @@ NOISE = [(re.compile(pattern), replacement) for pattern, replacement in [
     (r"\b_arg_(\S+?)_0_\d+", r"\1"),
     # The colon, which some of the optimizers forget or move.
     (r" is not a scalar(?: :)? ?\[", " is not a scalar: ["),
-    # Counters of steps, of TensorArrays, of stacks and of nodes in a dataset's graph.
+    # Counters of steps, of TensorArrays, of stacks and of datasets.
     (r"\b__per_step_\d+", "step"),
+    (r"(passed to \w+):\d+ transformation", r"\1 transformation"),
     (r"(TensorArray \S+?|\bStack\[\w+?)_\d+\b", r"\1"),
-    # Which function failed in a pipeline; only the newer versions say it.
-    (r"^Error in user-defined function passed to \S+ transformation with iterator: \S+ ", ""),
+    # What TensorFlow's optimizer makes of a pipeline, and datasets that only tell it something: they
+    # are no part of ours.
+    (r"(passed to MapDataset transformation with iterator: \S+)::ParallelMapV2:", r"\1::Map:"),
+    (r"(?<=::)(?:Model|NonSerializable|AssertNext|LatencyStats|BytesProducedStats|"
+     r"SetStatsAggregator|ThreadPool|PrivateThreadPool|MaxIntraOpParallelism)::", ""),
     # In which function a node lies, where TensorFlow says it.
     (r"^\{\{function_node \S+\}\} ", ""),
     # The default container has the job's name.
@@ -38,7 +42,6 @@ OWN_WORDS = {
     # Insides.
     r"Tensor<type: |Variant<type: ": "the whole tensor, as the debugger prints it",
     r"goo\.gle/debug": "a message in the form that its own library prints for debugging",
-    r"^Cannot bitcast from \d+ to \d+": "numbers of dtypes",
     r"DatasetOp::Dataset|DatasetV2Op::Dataset": "names of classes",
     r"^MaybeMoveContiguousSlices": "the name of a function",
     r"^Error while parsing JSON": "what its library says, with spaces at random between the words",
@@ -46,7 +49,6 @@ OWN_WORDS = {
     r"as TensorProto, base64": "the whole message; ours says what is wrong with it",
     r"^Invalid  rendezvous key": "the whole key; ours says which device it names",
     r"^Table \S+ \S+ is not initializable": "the table's container before its name",
-    r"^Tensor array handle must be 2-element": "other handles say the same in other words",
     r"^In ReadVariablesOp the following": "all variables in a row; ours says why the first is not there",
     # Whichever of several threads is first.
     r"^Cannot add tensor to the batch: number of elements": "the first element or another one",
@@ -61,8 +63,6 @@ OWN_WORDS = {
     r"^Only ZLIB, ZSTD, GZIP": "formats that are not here",
     r"^Unknown image file format": "formats that are not here",
     r"^max_load_factor must be between": "the old form of this table cannot be made here at all",
-    # Images: ours say in words of their own what is wrong with the file.
-    r"^Invalid GIF data": "codecs",
     # ParseSequenceExample looks at all examples together, ours at one after the other and names it.
     r"has an unexpected number of values": "no example is named",
 }
