@@ -4,8 +4,9 @@
  * rows of a stays in the second-level cache while panel after panel meets it. Copying b would cost
  * as much as several tiles, most of it waiting for memory; so the tiles of one panel pack the next
  * one on the way, and the very first tile packs what it reads. Few rows read b where it is. Rows of
- * a transposed a lie across its memory and are packed too, when steps are far apart and enough
- * panels gain by it. All cuts are even, because a tile of one or two rows waits for its operands.
+ * a transposed a lie across its memory: they have tiles of their own shape, and the first panel's
+ * pack them as they read, when steps are far apart and enough columns gain by it. All cuts are
+ * even, because a tile of one or two rows waits for its operands.
  */
 #include <string.h>
 #include "kernels/gemm_internal.h"
@@ -14,23 +15,28 @@
 
 /* What stays in the second-level cache: rows of a, when all of them do, or else a block of rows of
  * a and several panels of b. More panels where packing the rows again for others would cost more.
+ * Rows that meet every panel once leave none behind, so more of them fit.
  */
+#define WHOLE_BYTES (1088 << 10) /* of such rows */
 #define BLOCK_BYTES (640 << 10)
-#define BLOCK_TILES 22
+#define BLOCK_ROWS 132
 #define PACKED_BYTES (768 << 10)
-#define TRANSPOSED_TILES 43
+#define TRANSPOSED_ROWS 258
 #define TRANSPOSED_PACKED_BYTES (1024 << 10)
 #define BLOCK_DEPTH 512
 #define LONG_DEPTH 1024 /* of what is not packed */
-#define FEW_PANELS 3    /* that do not pay for packing a */
-#define NEAR_BYTES 2048 /* the processor looks ahead by itself to steps of a that are nearer */
-#define FEW_TILES 16    /* that do not pay for packing b */
+#define FEW_COLUMNS 192 /* that do not pay for packing a */
+#define NEAR_BYTES 2048 /* steps of a that are not farther apart are near when they are read */
+#define FEW_ROWS 96     /* that do not pay for packing b */
 #define BAD_STRIDE 2048 /* bytes: rows that far apart share their places in the cache */
-#define SHARING_TILES 8 /* fewer would have too much to copy for each other */
+#define SHARING_ROWS 48 /* fewer would have too much to copy for each other */
 #define SLAB 16         /* steps of k that are transposed together */
 #define LINE_BYTES 64   /* of the cache */
 
-typedef dp_tile_cut cut;
+/* `count` parts of a whole, the first `extra` of which have one more than `base`. */
+typedef struct cut {
+  int64_t count, base, extra;
+} cut;
 
 static cut cut_evenly(int64_t total, int64_t most) {
   int64_t count = (total + most - 1) / most;
@@ -154,6 +160,11 @@ static dp_tile_errand ask_for_block(const tiles *work, int64_t tiles) {
 }
 
 /* ---- Tiles ---- */
+/* The first panel's tiles pack the rows. */
+static bool has_packed_rows(const tiles *work, const panel *panel) {
+  return work->a_packed && panel->index > 0;
+}
+
 /* What all tiles of a panel have in common. */
 static dp_tile tile_of(const tiles *work, const panel *panel) {
   const dp_gemm *g = work->g;
@@ -164,28 +175,33 @@ static dp_tile tile_of(const tiles *work, const panel *panel) {
                   .c_row = g->c_stride,
                   .depth = work->depth,
                   .accumulates = g->accumulates || work->first_k > 0};
-  if (work->a_packed)
+  if (has_packed_rows(work, panel))
     tile.a_step = work->fns->rows;
   return tile;
+}
+
+/* Where rows of a are that begin with the block's tile `index`, and where they go. */
+static void place_rows(const tiles *work, const panel *panel, dp_tile *tile, int64_t index,
+                       int64_t rows) {
+  const dp_gemm *g = work->g;
+  int64_t packed = work->depth * work->fns->rows, row = work->first + cut_at(&work->rows, index);
+  char *place = work->a_packed ? work->a_packed + (size_t)(index * packed) * work->size : NULL;
+  bool is_packed = has_packed_rows(work, panel);
+  int64_t at = row * tile->a_row + work->first_k * tile->a_step;
+  tile->a = is_packed ? place : (const char *)g->a + (size_t)at * work->size;
+  tile->a_tile = is_packed ? packed : rows * tile->a_row;
+  tile->a_copy = is_packed ? NULL : place;
+  tile->c = (char *)g->c + (size_t)(row * g->c_stride + panel->begin) * work->size;
 }
 
 /* Tiles [from, to) of the block's rows. */
 static void run_tiles(const tiles *work, const panel *panel, dp_tile *tile, int64_t from,
                       int64_t to) {
-  const dp_gemm *g = work->g;
   while (from < to) {
     bool is_tall = from < work->rows.extra;
     int64_t end = is_tall && work->rows.extra < to ? work->rows.extra : to;
-    int64_t rows = work->rows.base + is_tall, row = work->first + cut_at(&work->rows, from);
-    tile->c = (char *)g->c + (size_t)(row * g->c_stride + panel->begin) * work->size;
-    if (work->a_packed) {
-      tile->a_tile = work->depth * work->fns->rows;
-      tile->a = work->a_packed + (size_t)(from * tile->a_tile) * work->size;
-    } else {
-      int64_t k = work->first_k * tile->a_step;
-      tile->a_tile = rows * tile->a_row;
-      tile->a = (const char *)g->a + (size_t)(row * tile->a_row + k) * work->size;
-    }
+    int64_t rows = work->rows.base + is_tall;
+    place_rows(work, panel, tile, from, rows);
     tile->count = end - from;
     work->fns->run(tile, (int)rows, panel->end - panel->begin);
     from = end;
@@ -215,7 +231,7 @@ typedef struct duties {
 static duties duties_of(const tiles *work, int64_t index) {
   duties duties = {.now = panel_at(work, index)};
   bool packs = work->first == 0 && !work->is_in_place, is_last = index + 1 == work->panels.count;
-  bool shares = work->rows.count >= SHARING_TILES;
+  bool shares = work->last - work->first >= SHARING_ROWS;
   if (packs && (index == 0 || !shares)) {
     duties.is_raw = work->rows.count > 1 && is_copied(work, &duties.now);
     if (!duties.is_raw)
@@ -239,7 +255,7 @@ static void run_panel(const tiles *work, int64_t index) {
     dp_tile raw = tile;
     raw.b = duties.now.raw;
     raw.b_step = work->g->b_stride;
-    raw.packed = duties.now.packed;
+    raw.b_copy = duties.now.packed;
     run_tiles(work, &duties.now, &raw, 0, 1);
     first = 1;
   }
@@ -254,21 +270,11 @@ static void run_panel(const tiles *work, int64_t index) {
   run_tiles(work, &duties.now, &tile, first, count);
 }
 
-static void pack_rows(const tiles *work) {
-  const dp_gemm *g = work->g;
-  const char *from =
-      (const char *)g->a + (size_t)(work->first_k * g->a_stride + work->first) * work->size;
-  work->fns->pack_columns(from, g->a_stride, work->depth, &work->rows,
-                          work->depth * work->fns->rows, work->a_packed);
-}
-
 static void run_block(tiles *work, const cut *blocks) {
   for (int64_t i = 0; i < blocks->count; ++i) {
     work->first = cut_at(blocks, i);
     work->last = cut_at(blocks, i + 1);
     work->rows = cut_evenly(work->last - work->first, work->fns->rows);
-    if (work->a_packed)
-      pack_rows(work);
     for (int64_t p = 0; p < work->panels.count; ++p)
       run_panel(work, p);
   }
@@ -278,8 +284,7 @@ static bool reads_in_place(const dp_gemm *g, const dp_tile_fns *fns) {
   if (g->transpose_b || g->n % fns->lanes != 0)
     return false;
   return g->m <= 2 * fns->rows ||
-         (g->m <= FEW_TILES * fns->rows &&
-          g->b_stride * (int64_t)dp_dtype_size(g->dtype) % BAD_STRIDE != 0);
+         (g->m <= FEW_ROWS && g->b_stride * (int64_t)dp_dtype_size(g->dtype) % BAD_STRIDE != 0);
 }
 
 /* How the whole product is cut. */
@@ -292,14 +297,15 @@ typedef struct plan {
 static plan plan_of(const tiles *work) {
   const dp_gemm *g = work->g;
   int64_t size = (int64_t)work->size, full = work->fns->panel;
-  plan plan = {.packs_a =
-                   g->transpose_a && g->n > FEW_PANELS * full && g->a_stride * size >= NEAR_BYTES};
+  plan plan = {.packs_a = g->transpose_a && g->m > 2 * work->fns->rows && g->n > FEW_COLUMNS &&
+                          g->a_stride * size > NEAR_BYTES};
   plan.depths = cut_evenly(g->k, work->is_in_place ? LONG_DEPTH : BLOCK_DEPTH);
   int64_t deepest = plan.depths.base + (plan.depths.extra > 0 ? 1 : 0);
-  bool is_whole = !plan.packs_a && g->m * deepest * size <= BLOCK_BYTES;
-  int64_t most = plan.packs_a ? TRANSPOSED_TILES : BLOCK_TILES;
+  int64_t most_bytes = plan.depths.count == 1 ? WHOLE_BYTES : BLOCK_BYTES;
+  bool is_whole = g->m * deepest * size <= most_bytes;
+  int64_t most = plan.packs_a ? TRANSPOSED_ROWS : BLOCK_ROWS;
   int64_t bytes = plan.packs_a ? TRANSPOSED_PACKED_BYTES : PACKED_BYTES;
-  plan.blocks = cut_evenly(g->m, is_whole ? g->m : most * work->fns->rows);
+  plan.blocks = cut_evenly(g->m, is_whole ? g->m : most);
   plan.columns = bytes / (deepest * size) / full * full;
   plan.columns = plan.columns < full ? full : plan.columns;
   if (plan.blocks.count == 1 && plan.depths.count == 1)
@@ -322,8 +328,13 @@ static void run_plan(tiles *work, const plan *plan) {
   }
 }
 
+static const dp_tile_fns *fns_of(const dp_gemm *g) {
+  const dp_tile_fns *tall = &dp_tall_tile_table()->fns[g->dtype];
+  return g->transpose_a && tall->run ? tall : &dp_tile_table()->fns[g->dtype];
+}
+
 bool dp_gemm_run_tiles(const dp_gemm *g) {
-  tiles work = {.g = g, .fns = &dp_tile_table()->fns[g->dtype], .size = dp_dtype_size(g->dtype)};
+  tiles work = {.g = g, .fns = fns_of(g), .size = dp_dtype_size(g->dtype)};
   if (!work.fns->run || g->k < 1)
     return false;
   work.is_in_place = reads_in_place(g, work.fns);

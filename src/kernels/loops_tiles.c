@@ -1,14 +1,5 @@
-/* The inner loop of products of large matrices; compiled once for each instruction set. */
-#include "kernels/loops_tiles_internal.h"
-
-#include <string.h>
-#include "kernels/loops_madd_internal.h"
-#include "kernels/loops_types_internal.h"
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define DP_UNROLL _Pragma("GCC unroll 16")
-
+/* The inner loop of products of large matrices whose rows of a lie along the memory; compiled once
+ * for each instruction set. The sums of a tile take nearly all registers. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define TILE_ROWS 6
@@ -25,43 +16,14 @@
 #define TILE_VECTORS 2
 #define HAS_MASKS 0
 #endif
+#if TILE_ROWS == 6
+#define FEW_ROWS(f) f(1) f(2) f(3)
+#define MANY_ROWS(f) f(4) f(5) f(6)
+#else
+#define FEW_ROWS(f) f(1) f(2)
+#define MANY_ROWS(f) f(3) f(4)
+#endif
+#define IS_TALL 0
+#include "kernels/loops_tiles_types.tmpl.h"
 
-#define T float
-#define SUFFIX float
-#define BITS 32
-#define MADD MADD_FLOAT
-#include "kernels/loops_tiles.tmpl.h"
-#undef T
-#undef SUFFIX
-#undef BITS
-#undef MADD
-
-#define T double
-#define SUFFIX double
-#define BITS 64
-#define MADD MADD_DOUBLE
-#include "kernels/loops_tiles.tmpl.h"
-#undef T
-#undef SUFFIX
-#undef BITS
-#undef MADD
-
-#define T uint32_t
-#define SUFFIX uint32
-#define BITS 32
-#define MADD MADD_PLAIN
-#include "kernels/loops_tiles.tmpl.h"
-#undef T
-#undef SUFFIX
-#undef BITS
-#undef MADD
-
-#define FNS(suffix, size)                                                                          \
-  {                                                                                                \
-    .run = run_##suffix, .pack_columns = pack_columns_##suffix, .rows = TILE_ROWS,                 \
-    .panel = TILE_VECTORS * VECTOR_BYTES / (size), .lanes = VECTOR_BYTES / (size),                 \
-    .copies_parts = HAS_MASKS                                                                      \
-  }
-const dp_tile_loops DP_ISA_SYMBOL(dp_tile_table) = {
-    .fns = {[DP_FLOAT] = FNS(float, 4), [DP_DOUBLE] = FNS(double, 8), [DP_INT32] = FNS(uint32, 4)},
-};
+const dp_tile_loops DP_ISA_SYMBOL(dp_tile_table) = {.fns = FNS_OF_TYPES};

@@ -1,11 +1,11 @@
 /* Tiles of one type. The includer defines T, SUFFIX, BITS (of an element), MADD(sum, a, b) over
- * vectors, VECTOR_BYTES, TILE_ROWS, TILE_VECTORS and HAS_MASKS. */
+ * vectors, and what loops_tiles_types.tmpl.h asks for. */
 #define LANES (VECTOR_BYTES / (BITS / 8))
 #define PANEL (TILE_VECTORS * LANES)
 #define LINE (64 / (BITS / 8)) /* elements of a line of the cache, and steps between errands */
 #define AHEAD 3                /* rows that the memory is asked for before they are copied */
-#define MOST_AHEAD 8           /* rows, when they are copied quickly */
-#define SOON 7                 /* lines of steps before c is needed: then the memory is asked */
+#define MOST_AHEAD 8           /* rows, when they are copied quickly, and steps of k */
+#define SOON (TILE_ROWS + 1)   /* lines of steps before c is needed: then the memory is asked */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
@@ -76,28 +76,31 @@ static inline __attribute__((always_inline)) void DP_PASTE(advance,
   errand->due %= DP_TILE_PACE;
 }
 
-/* `rows`, `vectors` and `packs` are constants where this is inlined. No calls, so that everything
+/* `rows`, `vectors` and `copies` are constants where this is inlined. No calls, so that everything
  * stays in registers; all but a line's steps at a time runs between them. `width` columns of c. */
 static inline __attribute__((always_inline)) void
-DP_PASTE(tiles_of, SUFFIX)(const int rows, const int vectors, const bool packs, dp_tile *tile,
-                           int64_t width) {
-  const int64_t step = tile->a_step, b_step = tile->b_step, c_row = tile->c_row;
+DP_PASTE(tiles_of, SUFFIX)(const int rows, const int vectors, const enum copies copies,
+                           dp_tile *tile, int64_t width) {
+  const int64_t step = tile->a_step, a_row = IS_TALL ? 1 : tile->a_row;
+  const int64_t b_step = tile->b_step, c_row = tile->c_row;
+  const bool copies_a = copies == COPIES_A || (copies == COPIES_B && tile->a_copy);
+  const bool copies_b = copies == COPIES_B;
   const T *a = tile->a;
-  T *c = tile->c, *packed = tile->packed;
+  T *c = tile->c, *a_copy = tile->a_copy, *b_copy = tile->b_copy;
   dp_tile_errand errand = tile->errand;
   for (int64_t count = tile->count; count > 0; --count, a += tile->a_tile) {
     VECTOR sum[TILE_ROWS][TILE_VECTORS];
     const T *row[TILE_ROWS], *b = tile->b;
     DP_UNROLL
     for (int i = 0; i < rows; ++i) {
-      row[i] = a + i * tile->a_row;
+      row[i] = a + i * a_row;
       DP_UNROLL
       for (int v = 0; v < vectors; ++v)
         sum[i][v] = (VECTOR){0};
     }
     const T *soon = c;
     for (int64_t at = 0, left = tile->depth; left > 0; left -= LINE) {
-      if (step == 1) {
+      if (!IS_TALL && step == 1) {
         DP_UNROLL
         for (int i = 0; i < rows; ++i)
           __builtin_prefetch(row[i] + at + LINE);
@@ -114,15 +117,23 @@ DP_PASTE(tiles_of, SUFFIX)(const int rows, const int vectors, const bool packs, 
         VECTOR right[TILE_VECTORS];
         DP_UNROLL
         for (int v = 0; v < vectors; ++v)
-          right[v] = packs && v == vectors - 1
+          right[v] = copies_b && v == vectors - 1
                          ? DP_PASTE(load, SUFFIX)(b + v * LANES, width - v * LANES)
                          : (VECTOR) * (const MEMORY *)(b + v * LANES);
         DP_UNROLL
-        for (int v = 0; packs && v < vectors; ++v) {
-          *(MEMORY *)(packed + v * LANES) = right[v];
+        for (int v = 0; copies_b && v < vectors; ++v) {
+          *(MEMORY *)(b_copy + v * LANES) = right[v];
           __builtin_prefetch(b + MOST_AHEAD * b_step + v * LANES);
         }
-        packed += packs ? PANEL : 0;
+        if (copies_a) {
+          memcpy(a_copy, row[0] + at, (size_t)rows * sizeof(T));
+          a_copy += TILE_ROWS;
+        }
+        if (IS_TALL || copies_a) {
+          __builtin_prefetch(row[0] + at + MOST_AHEAD * step);
+          __builtin_prefetch(row[rows - 1] + at + MOST_AHEAD * step);
+        }
+        b_copy += copies_b ? PANEL : 0;
         b += b_step;
         DP_UNROLL
         for (int i = 0; i < rows; ++i) {
@@ -148,65 +159,54 @@ DP_PASTE(tiles_of, SUFFIX)(const int rows, const int vectors, const bool packs, 
 }
 
 #define TILE_NAME(name, rows, vectors) DP_PASTE(name##_##rows##x##vectors, SUFFIX)
-#define DEFINE_TILE(name, rows, vectors, packs)                                                    \
+#define DEFINE_TILE(name, rows, vectors, copies)                                                   \
   static void TILE_NAME(name, rows, vectors)(dp_tile * tile, int64_t width) {                      \
-    DP_PASTE(tiles_of, SUFFIX)(rows, vectors, packs, tile, width);                                 \
+    DP_PASTE(tiles_of, SUFFIX)(rows, vectors, copies, tile, width);                                \
   }
 #if TILE_VECTORS == 4
-#define DEFINE_TILES(name, rows, packs)                                                            \
-  DEFINE_TILE(name, rows, 1, packs)                                                                \
-  DEFINE_TILE(name, rows, 2, packs)                                                                \
-  DEFINE_TILE(name, rows, 3, packs)                                                                \
-  DEFINE_TILE(name, rows, 4, packs)
+#define DEFINE_TILES(name, rows, copies)                                                           \
+  DEFINE_TILE(name, rows, 1, copies)                                                               \
+  DEFINE_TILE(name, rows, 2, copies)                                                               \
+  DEFINE_TILE(name, rows, 3, copies)                                                               \
+  DEFINE_TILE(name, rows, 4, copies)
 #define TILE_NAMES(name, rows)                                                                     \
   {                                                                                                \
     TILE_NAME(name, rows, 1), TILE_NAME(name, rows, 2), TILE_NAME(name, rows, 3),                  \
         TILE_NAME(name, rows, 4)                                                                   \
   }
 #else
-#define DEFINE_TILES(name, rows, packs)                                                            \
-  DEFINE_TILE(name, rows, 1, packs)                                                                \
-  DEFINE_TILE(name, rows, 2, packs)
+#define DEFINE_TILES(name, rows, copies)                                                           \
+  DEFINE_TILE(name, rows, 1, copies)                                                               \
+  DEFINE_TILE(name, rows, 2, copies)
 #define TILE_NAMES(name, rows)                                                                     \
   { TILE_NAME(name, rows, 1), TILE_NAME(name, rows, 2) }
 #endif
-DEFINE_TILES(tile, 1, false)
-DEFINE_TILES(tile, 2, false)
-DEFINE_TILES(tile, 3, false)
-DEFINE_TILES(tile, 4, false)
-#if TILE_ROWS == 6
-DEFINE_TILES(tile, 5, false)
-DEFINE_TILES(tile, 6, false)
-DEFINE_TILES(packing, 5, true)
-DEFINE_TILES(packing, 6, true)
-#else
-DEFINE_TILES(packing, 2, true)
-DEFINE_TILES(packing, 3, true)
-#endif
-DEFINE_TILES(packing, 4, true)
+#define DEFINE_PLAIN_TILES(rows) DEFINE_TILES(tile, rows, COPIES_NOTHING)
+#define DEFINE_COPYING_TILES(rows)                                                                 \
+  DEFINE_TILES(tile, rows, COPIES_NOTHING)                                                         \
+  DEFINE_TILES(a_copying, rows, COPIES_A)                                                          \
+  DEFINE_TILES(b_copying, rows, COPIES_B)
+FEW_ROWS(DEFINE_PLAIN_TILES)
+MANY_ROWS(DEFINE_COPYING_TILES)
 
 typedef void (*DP_PASTE(tile_fn, SUFFIX))(dp_tile *tile, int64_t width);
-static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(tiles, SUFFIX)[TILE_ROWS][TILE_VECTORS] = {
-    TILE_NAMES(tile, 1), TILE_NAMES(tile, 2), TILE_NAMES(tile, 3), TILE_NAMES(tile, 4),
-#if TILE_ROWS == 6
-    TILE_NAMES(tile, 5), TILE_NAMES(tile, 6),
-#endif
-};
-static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(packing, SUFFIX)[TILE_ROWS][TILE_VECTORS] = {
-#if TILE_ROWS == 6
-    [3] = TILE_NAMES(packing, 4),
-    TILE_NAMES(packing, 5),
-    TILE_NAMES(packing, 6),
-#else
-    [1] = TILE_NAMES(packing, 2),
-    TILE_NAMES(packing, 3),
-    TILE_NAMES(packing, 4),
-#endif
+#define PLAIN_TILES(rows) [rows - 1] = TILE_NAMES(tile, rows),
+#define A_COPYING_TILES(rows) [rows - 1] = TILE_NAMES(a_copying, rows),
+#define B_COPYING_TILES(rows) [rows - 1] = TILE_NAMES(b_copying, rows),
+static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(tiles, SUFFIX)[][TILE_ROWS][TILE_VECTORS] = {
+    [COPIES_NOTHING] = {FEW_ROWS(PLAIN_TILES) MANY_ROWS(PLAIN_TILES)},
+    [COPIES_A] = {MANY_ROWS(A_COPYING_TILES)},
+    [COPIES_B] = {MANY_ROWS(B_COPYING_TILES)},
 };
 #undef TILE_NAME
 #undef DEFINE_TILE
 #undef DEFINE_TILES
+#undef DEFINE_PLAIN_TILES
+#undef DEFINE_COPYING_TILES
 #undef TILE_NAMES
+#undef PLAIN_TILES
+#undef A_COPYING_TILES
+#undef B_COPYING_TILES
 
 /* One tile whose columns do not fill their vectors, through a whole one on the stack. */
 static void DP_PASTE(run_edge, SUFFIX)(DP_PASTE(tile_fn, SUFFIX) fn, dp_tile *tile, int rows,
@@ -226,10 +226,8 @@ static void DP_PASTE(run_edge, SUFFIX)(DP_PASTE(tile_fn, SUFFIX) fn, dp_tile *ti
 
 static void DP_PASTE(run, SUFFIX)(dp_tile *tile, int rows, int64_t width) {
   int64_t vectors = (width + LANES - 1) / LANES;
-  int row = rows - 1, column = (int)vectors - 1;
-  DP_PASTE(tile_fn, SUFFIX) fn = DP_PASTE(tiles, SUFFIX)[row][column];
-  if (tile->packed)
-    fn = DP_PASTE(packing, SUFFIX)[row][column];
+  enum copies copies = tile->b_copy ? COPIES_B : tile->a_copy ? COPIES_A : COPIES_NOTHING;
+  DP_PASTE(tile_fn, SUFFIX) fn = DP_PASTE(tiles, SUFFIX)[copies][rows - 1][vectors - 1];
   if (HAS_MASKS || width == vectors * LANES) {
     fn(tile, width);
     return;
@@ -238,37 +236,6 @@ static void DP_PASTE(run, SUFFIX)(dp_tile *tile, int rows, int64_t width) {
     DP_PASTE(run_edge, SUFFIX)(fn, tile, rows, width);
     tile->a = (const T *)tile->a + tile->a_tile;
     tile->c = (T *)tile->c + rows * tile->c_row;
-  }
-}
-
-/* `steps` steps of one tile. */
-static inline __attribute__((always_inline)) void
-DP_PASTE(pack_tile, SUFFIX)(const T *from, int64_t stride, int64_t steps, int64_t rows, T *to) {
-  for (int64_t p = 0; p < steps; ++p, from += stride, to += TILE_ROWS) {
-#if HAS_MASKS
-    DP_PASTE(store, SUFFIX)(to, DP_PASTE(load, SUFFIX)(from, rows), rows);
-#else
-    for (int64_t i = 0; i < rows; ++i)
-      to[i] = from[i];
-#endif
-  }
-}
-
-/* A few steps at a time, so that the lines of all tiles stay near. */
-static void DP_PASTE(pack_columns, SUFFIX)(const void *from_data, int64_t stride, int64_t depth,
-                                           const dp_tile_cut *rows, int64_t size, void *to_data) {
-  for (int64_t p = 0; p < depth; p += LINE) {
-    const T *from = (const T *)from_data + p * stride;
-    T *to = (T *)to_data + p * TILE_ROWS;
-    const int64_t steps = depth - p < LINE ? depth - p : LINE;
-    for (int64_t t = 0; t < rows->count; ++t, to += size) {
-      const int64_t count = rows->base + (t < rows->extra ? 1 : 0);
-      if (count == TILE_ROWS)
-        DP_PASTE(pack_tile, SUFFIX)(from, stride, steps, TILE_ROWS, to);
-      else
-        DP_PASTE(pack_tile, SUFFIX)(from, stride, steps, count, to);
-      from += count;
-    }
   }
 }
 

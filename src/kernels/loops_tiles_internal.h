@@ -34,28 +34,19 @@ typedef struct dp_tile {
   void *c;
   int64_t c_row, depth, count;
   bool accumulates;
-  void *packed; /* where one tile of nearly all rows copies the b that it reads; NULL: nowhere */
+  /* Where tiles of many rows copy what they read, in the form in which other tiles read it;
+   * NULL: nowhere. a: its rows are one element apart; tile after tile [depth][rows of the table].
+   * b: by one tile only. */
+  void *a_copy, *b_copy;
   dp_tile_errand errand; /* what is left of it afterwards */
 } dp_tile;
 
-/* Rows from 1 to `rows` of the table (from `rows` - 2 with `packed`), columns from 1 to `panel`. b
- * has whole vectors, unless it is copied. */
+/* Rows from 1 to `rows` of the table (more than half of them with copies), columns from 1 to
+ * `panel`. b has whole vectors, unless it is copied. */
 typedef void (*dp_tile_fn)(dp_tile *tile, int rows, int64_t width);
 
-/* `count` parts of a whole, the first `extra` of which have one more than `base`. */
-typedef struct dp_tile_cut {
-  int64_t count, base, extra;
-} dp_tile_cut;
-
-/* Copies columns of a matrix, which are rows of a transposed one and cut into tiles, so that those
- * of a tile lie side by side: [depth][rows of the table], one tile `size` elements after the other.
- */
-typedef void (*dp_tile_pack_fn)(const void *from, int64_t stride, int64_t depth,
-                                const dp_tile_cut *rows, int64_t size, void *to);
-
 typedef struct dp_tile_fns {
-  dp_tile_fn run; /* NULL: there are none for the type */
-  dp_tile_pack_fn pack_columns;
+  dp_tile_fn run;         /* NULL: there are none for the type */
   int rows, panel, lanes; /* of a whole tile; lanes: of a vector */
   bool copies_parts;      /* errands may copy widths that do not fill a panel */
 } dp_tile_fns;
@@ -64,5 +55,6 @@ typedef struct dp_tile_loops {
   dp_tile_fns fns[DP_DTYPE_END]; /* float, double, int32 */
 } dp_tile_loops;
 DP_ISA_TABLE(dp_tile_loops, dp_tile_table)
+DP_ISA_TABLE(dp_tile_loops, dp_tall_tile_table) /* where a_row is 1; may have none */
 
 #endif
