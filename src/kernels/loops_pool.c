@@ -9,6 +9,7 @@
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
 #define THIN 512 /* elements in a row at once, of few channels */
+#define WINDOWS_AT_ONCE 32
 
 typedef enum pooling {
   LARGEST, /* of the window */

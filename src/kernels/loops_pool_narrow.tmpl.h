@@ -3,6 +3,7 @@
  * are not all there, else 0. */
 #define NARROW static inline __attribute__((always_inline))
 #define NARROW_LANES ((int64_t)(VECTOR_BYTES / sizeof(float)))
+#define NARROW_COUNT(rest) ((size_t)((rest) > 0 && (rest) < NARROW_LANES ? (rest) : NARROW_LANES))
 typedef uint16_t narrow_bits __attribute__((vector_size(VECTOR_BYTES / 2)));
 typedef uint32_t narrow_wide __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -12,7 +13,7 @@ NARROW narrow_bits read_bits(const uint16_t *from, const int64_t rest) {
     return (narrow_bits)_mm256_maskz_loadu_epi16((__mmask16)((1 << rest) - 1), from);
 #endif
   narrow_bits bits = {0};
-  memcpy(&bits, from, (size_t)(rest ? rest : NARROW_LANES) * sizeof *from);
+  memcpy(&bits, from, NARROW_COUNT(rest) * sizeof *from);
   return bits;
 }
 
@@ -23,7 +24,7 @@ NARROW void write_bits(uint16_t *to, narrow_bits bits, const int64_t rest) {
     return;
   }
 #endif
-  memcpy(to, &bits, (size_t)(rest ? rest : NARROW_LANES) * sizeof *to);
+  memcpy(to, &bits, NARROW_COUNT(rest) * sizeof *to);
 }
 
 NARROW vector_narrow read_half(const uint16_t *from, const int64_t rest) {

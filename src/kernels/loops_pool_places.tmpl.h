@@ -105,6 +105,7 @@ static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *given, const void
                                          uint8_t *places) {
   const dp_pooling_row row = *given;
   const M *const *rows = (const M *const *)row_data;
+  const M *own_rows[3] = {rows[0], rows[count > 1], rows[count > 2 ? 2 : 0]};
   int64_t begin, end, next, first, last, channels = row.channels;
   DP_PASTE(find_whole, SUFFIX)(&row, &begin, &end);
   for (int64_t x = 0; x < row.out; x = next) {
@@ -115,9 +116,9 @@ static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *given, const void
     M *to = to_data ? (M *)to_data + x * channels : NULL;
     uint8_t *own = places + x * channels;
     if (count == 2 && columns == 2)
-      DP_PASTE(place_run, SUFFIX)(2, 2, &row, rows, at, width, own_place, to, own);
+      DP_PASTE(place_run, SUFFIX)(2, 2, &row, own_rows, at, width, own_place, to, own);
     else if (count == 3 && columns == 3)
-      DP_PASTE(place_run, SUFFIX)(3, 3, &row, rows, at, width, own_place, to, own);
+      DP_PASTE(place_run, SUFFIX)(3, 3, &row, own_rows, at, width, own_place, to, own);
     else
       DP_PASTE(place_run, SUFFIX)(count, columns, &row, rows, at, width, own_place, to, own);
   }
@@ -169,63 +170,88 @@ INLINE void DP_PASTE(return_vectors, SUFFIX)(const returning kind, const int64_t
     STORE(to + i / wide * channels + i % wide * LANES, sum[i], rest);
 }
 
-/* `width` elements of each of the pixels. */
-INLINE void DP_PASTE(return_run, SUFFIX)(const returning kind, const int64_t size,
-                                         const int64_t pixels, const dp_pooling_row *row,
-                                         const dp_pooling_source *sources, const int64_t count,
-                                         const PLACES *numbers, int64_t at, int64_t first_place,
-                                         const int64_t before, int64_t width, const M *from,
-                                         M *to) {
-  const int64_t wide = 4 / pixels;
+/* `width` elements of one pixel, or of pixels that are in as many windows each. */
+INLINE void DP_PASTE(return_run,
+                     SUFFIX)(const returning kind, const int64_t size, const dp_pooling_row *row,
+                             const dp_pooling_source *sources, const int64_t count,
+                             const PLACES *numbers, int64_t at, int64_t first_place,
+                             const int64_t before, int64_t width, const M *from, M *to) {
   int64_t c = 0;
-  for (; c + wide * LANES <= width; c += wide * LANES)
+  for (; c + 4 * LANES <= width; c += 4 * LANES)
     DP_PASTE(return_vectors, SUFFIX)
-  (kind, size, pixels, wide, 0, row, sources, count, numbers, at + c, first_place, before, from + c,
+  (kind, size, 1, 4, 0, row, sources, count, numbers, at + c, first_place, before, from + c,
    to + c);
   for (; c + LANES <= width; c += LANES)
     DP_PASTE(return_vectors, SUFFIX)
-  (kind, size, pixels, 1, 0, row, sources, count, numbers, at + c, first_place, before, from + c,
+  (kind, size, 1, 1, 0, row, sources, count, numbers, at + c, first_place, before, from + c,
    to + c);
   if (c < width)
     DP_PASTE(return_vectors, SUFFIX)
-  (kind, size, pixels, 1, width - c, row, sources, count, numbers, at + c, first_place, before,
-   from + c, to + c);
+  (kind, size, 1, 1, width - c, row, sources, count, numbers, at + c, first_place, before, from + c,
+   to + c);
 }
 
-/* Pixels [begin, end), whatever windows they are in. */
+/* Pixels [begin, end), whatever windows they are in; none of those is before `window`. */
 INLINE void DP_PASTE(return_pixels, SUFFIX)(const returning kind, const dp_pooling_row *row,
                                             const dp_pooling_source *sources, int64_t count,
                                             const PLACES *numbers, int64_t begin, int64_t end,
-                                            const M *from, M *to) {
-  int64_t channels = row->channels;
+                                            int64_t window, const M *from, M *to) {
+  int64_t channels = row->channels, first = window, last = window;
   for (int64_t x = begin + row->before; x < end + row->before; ++x) {
-    int64_t first = x < row->size ? 0 : (x - row->size) / row->stride + 1, last = x / row->stride;
-    last = last < row->out ? last : row->out - 1;
+    while (first * row->stride + row->size <= x)
+      ++first;
+    while (last + 1 < row->out && (last + 1) * row->stride <= x)
+      ++last;
     int64_t pixel = (x - row->before) * channels;
     DP_PASTE(return_run, SUFFIX)
-    (kind, row->size, 1, row, sources, first <= last ? count : 0, numbers, last * channels,
+    (kind, row->size, row, sources, first <= last ? count : 0, numbers, last * channels,
      x - last * row->stride, last - first, channels, from + pixel, to + pixel);
   }
 }
 
+/* The two pixels from each window's first to the next one's, `wide` vectors at channel c, for
+ * windows [begin, end) that are two apart. */
+INLINE void DP_PASTE(return_pairs, SUFFIX)(const returning kind, const int64_t size,
+                                           const int64_t wide, const int64_t rest,
+                                           const dp_pooling_row *row,
+                                           const dp_pooling_source *sources, const int64_t count,
+                                           const PLACES *numbers, int64_t begin, int64_t end,
+                                           int64_t c, const M *from, M *to) {
+  int64_t channels = row->channels, pixel = (begin * 2 - row->before) * channels + c;
+  for (int64_t x = begin; x < end; ++x, pixel += 2 * channels)
+    DP_PASTE(return_vectors, SUFFIX)
+  (kind, size, 2, wide, rest, row, sources, count, numbers, x * channels + c, 0, (size - 1) / 2,
+   from + pixel, to + pixel);
+}
+
 /* The pixels from each window's first to the next one's, for windows [begin, end) that have all of
- * these inside, as the windows before them that share them do. */
+ * these inside, as the windows before them that share them do. A few windows are taken with all
+ * their channels at a time, so that memory is read and written from end to end. */
 INLINE void DP_PASTE(return_whole, SUFFIX)(const returning kind, const int64_t size,
                                            const dp_pooling_row *row,
                                            const dp_pooling_source *sources, const int64_t count,
                                            const PLACES *numbers, int64_t begin, int64_t end,
                                            const M *from, M *to) {
-  int64_t channels = row->channels, pixel = (begin * row->stride - row->before) * channels;
+  int64_t channels = row->channels, pixel = (begin - row->before) * channels;
   if (row->stride == 1) {
     DP_PASTE(return_run, SUFFIX)
-    (kind, size, 1, row, sources, count, numbers, begin * channels, 0, size - 1,
+    (kind, size, row, sources, count, numbers, begin * channels, 0, size - 1,
      (end - begin) * channels, from + pixel, to + pixel);
     return;
   }
-  for (int64_t x = begin; x < end; ++x, pixel += 2 * channels)
-    DP_PASTE(return_run, SUFFIX)
-  (kind, size, 2, row, sources, count, numbers, x * channels, 0, (size - 1) / 2, channels,
-   from + pixel, to + pixel);
+  for (int64_t x = begin, next; x < end; x = next) {
+    int64_t c = 0;
+    next = x + WINDOWS_AT_ONCE < end ? x + WINDOWS_AT_ONCE : end;
+    for (; c + 2 * LANES <= channels; c += 2 * LANES)
+      DP_PASTE(return_pairs, SUFFIX)
+    (kind, size, 2, 0, row, sources, count, numbers, x, next, c, from, to);
+    for (; c + LANES <= channels; c += LANES)
+      DP_PASTE(return_pairs, SUFFIX)
+    (kind, size, 1, 0, row, sources, count, numbers, x, next, c, from, to);
+    if (c < channels)
+      DP_PASTE(return_pairs, SUFFIX)
+    (kind, size, 1, channels - c, row, sources, count, numbers, x, next, c, from, to);
+  }
 }
 
 /* The common sizes two apart as constants. */
@@ -252,21 +278,27 @@ INLINE void DP_PASTE(return_row, SUFFIX)(const returning kind, const dp_pooling_
                                          const dp_pooling_source *sources, int64_t count,
                                          const M *from, M *to) {
   const dp_pooling_row row = *given;
-  PLACES numbers[kind == TO_PLACES ? DP_POOLING_MOST_PLACES : 1];
-  for (int64_t i = 0; kind == TO_PLACES && i < count * row.size; ++i)
-    numbers[i] = PLACE(sources[i / row.size].place + i % row.size);
-  int64_t stride = row.stride, shared = (row.size - 1) / stride;
-  int64_t begin = (row.before + stride - 1) / stride, end = (row.in + row.before) / stride;
+  PLACES numbers[DP_POOLING_MOST_PLACES];
+  for (int64_t y = 0; kind == TO_PLACES && y < count; ++y)
+    for (int64_t i = 0; i < row.size; ++i)
+      numbers[y * row.size + i] = PLACE(sources[y].place + i);
+  int64_t shift = row.stride - 1, shared = 0, begin = 0, end = 0;
+  if (shift <= 1 && count > 0) {
+    shared = (row.size - 1) >> shift;
+    begin = (row.before + shift) >> shift;
+    end = (row.in + row.before) >> shift;
+  }
   begin = begin < shared ? shared : begin;
   end = end < row.out ? end : row.out;
-  if (stride > 2 || begin >= end || count == 0) {
-    DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, 0, row.in, from, to);
+  if (begin >= end) {
+    DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, 0, row.in, 0, from, to);
     return;
   }
-  int64_t first = begin * stride - row.before, last = end * stride - row.before;
-  DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, 0, first, from, to);
+  int64_t first = (begin << shift) - row.before, last = (end << shift) - row.before;
+  DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, 0, first, 0, from, to);
   DP_PASTE(return_sized, SUFFIX)(kind, &row, sources, count, numbers, begin, end, from, to);
-  DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, last, row.in, from, to);
+  DP_PASTE(return_pixels, SUFFIX)
+  (kind, &row, sources, count, numbers, last, row.in, end - 1 - shared, from, to);
 }
 
 static void DP_PASTE(return_shares, SUFFIX)(const dp_pooling_row *row, const void *shares,

@@ -192,12 +192,8 @@ dp_pooling_span dp_pooling_span_over(const dp_pooling_plan *plan, int64_t index)
   const dp_window *d = plan->dims;
   int64_t at[] = {index / d[1].in, index % d[1].in};
   dp_pooling_span span;
-  for (int i = 0; i < 2; ++i) {
-    int64_t place = at[i] + d[i].before, last = place / d[i].stride + 1;
-    span.first[i] = place < d[i].size ? 0 : (place - d[i].size) / d[i].stride + 1;
-    span.last[i] = last < d[i].out ? last : d[i].out;
-    span.last[i] = span.last[i] > span.first[i] ? span.last[i] : span.first[i];
-  }
+  for (int i = 0; i < 2; ++i)
+    dp_pooling_windows_over(&d[i], at[i], &span.first[i], &span.last[i]);
   return span;
 }
 

@@ -153,25 +153,23 @@ static void pick_rows(void *arg, int64_t begin, int64_t end) {
 static int64_t list_sources(const gradient_work *work, int64_t image, const dp_pooling_span *span,
                             dp_pooling_source *sources) {
   const dp_pooling_plan *plan = work->plan;
+  const dp_window *d = plan->dims;
   int64_t count = 0;
   for (int64_t z = span->first[0]; z < span->last[0]; ++z)
     for (int64_t y = span->first[1]; y < span->last[1]; ++y) {
       size_t at = (size_t)dp_pooling_row_start(plan, true, image, z, y) * pixel_size(work);
-      dp_pooling_span under = dp_pooling_span_under(plan, z * plan->dims[1].out + y);
+      int64_t depth = dp_window_last(&d[0], z) - dp_window_first(&d[0], z);
+      int64_t height = dp_window_last(&d[1], y) - dp_window_first(&d[1], y);
       sources[count++] = (dp_pooling_source){.gradient = work->gradient + at,
                                              .largest = work->out ? work->out + at : NULL,
-                                             .rows = dp_pooling_span_size(&under)};
+                                             .rows = depth * height};
     }
   return count;
 }
 
-/* The most windows over a pixel. */
-static int64_t most_over(const dp_window *window) {
-  int64_t most = (window->size - 1) / window->stride + 1;
-  return most < window->out ? most : window->out;
-}
+/* The most rows of windows over a row of pixels. */
 static int64_t most_sources(const dp_pooling_plan *plan) {
-  return most_over(&plan->dims[0]) * most_over(&plan->dims[1]);
+  return dp_pooling_most_over(&plan->dims[0]) * dp_pooling_most_over(&plan->dims[1]);
 }
 
 /* Rows of input pixels: [batch, depth, height]. Shares stay as long as the windows are the same. */
@@ -245,20 +243,6 @@ static void index_rows(void *arg, int64_t begin, int64_t end) {
   dp_free(places);
 }
 
-/* The gradient of flat maxima: finds their places first. */
-static dp_status *return_to_places(dp_op_context *context, const gradient_work *work) {
-  dp_pooling_places_work places = {.state = work->state, .plan = work->plan, .from = work->in};
-  dp_buffer *buffer;
-  DP_RETURN_IF_ERROR(dp_buffer_create((size_t)work->plan->out.elements, &buffer));
-  places.places = buffer->data;
-  dp_pooling_find_places(context, &places);
-  places.from = work->gradient;
-  places.to = work->to;
-  dp_pooling_return_to_places(context, &places);
-  dp_buffer_release(buffer);
-  return NULL;
-}
-
 /* Averages over windows larger than the image are spread otherwise (spread_box). */
 static bool has_rows(const gradient_work *work) {
   const dp_window *d = work->plan->dims;
@@ -270,21 +254,25 @@ static bool has_rows(const gradient_work *work) {
          dp_pooling_has_places(work->plan);
 }
 
-static dp_status *run_rows(dp_op_context *context, const gradient_work *work) {
+static void run_rows(dp_op_context *context, const gradient_work *work) {
   const dp_pooling_plan *plan = work->plan;
   const dp_window *d = plan->dims;
   int64_t taps = d[0].size * d[1].size * d[2].size;
-  int64_t overlap = most_sources(plan) * (work->in ? most_over(&d[2]) : 1);
+  int64_t overlap = most_sources(plan) * (work->in ? dp_pooling_most_over(&d[2]) : 1);
+  const dp_pooling_places_work spread = {.state = work->state,
+                                         .plan = plan,
+                                         .in = work->in,
+                                         .gradient = work->gradient,
+                                         .to = work->to};
   if (work->run == scatter_pixel)
-    return return_to_places(context, work);
-  if (work->run == gather_pixel || work->run == place_pixel)
+    dp_pooling_spread(context, &spread);
+  else if (work->run == gather_pixel || work->run == place_pixel)
     dp_op_for(context, plan->batch * d[0].out * d[1].out,
               d[2].out * (plan->channels * (taps + 8) / 16 + 20),
               work->run == gather_pixel ? pick_rows : index_rows, (void *)work);
   else
     dp_op_for(context, plan->batch * d[0].in * d[1].in,
               d[2].in * plan->channels * (overlap + 8) / 32 + 50, return_rows, (void *)work);
-  return NULL;
 }
 
 /* ---- Pixel by pixel ---- */
@@ -350,11 +338,9 @@ static dp_status *run_all(dp_op_context *context, gradient_work *work, dp_tensor
     if (work->slots[i] >= 0)
       *operands[i] = dp_op_input(context, work->slots[i])->data;
   work->to = output->data;
-  if (has_rows(work))
-    return run_rows(context, work);
-  if (work->state->dtype != work->state->work)
+  if (!has_rows(work) && work->state->dtype != work->state->work)
     return run_widened(context, work, output);
-  run_pixels(context, work);
+  (has_rows(work) ? run_rows : run_pixels)(context, work);
   return NULL;
 }
 

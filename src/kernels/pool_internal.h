@@ -70,6 +70,19 @@ typedef struct dp_pooling_span {
 static inline int64_t dp_pooling_span_size(const dp_pooling_span *span) {
   return (span->last[0] - span->first[0]) * (span->last[1] - span->first[1]);
 }
+/* The windows [first, last) that have pixel `at` of their dimension, and how many those can be. */
+static inline void dp_pooling_windows_over(const dp_window *window, int64_t at, int64_t *first_out,
+                                           int64_t *last_out) {
+  int64_t place = at + window->before, last = place / window->stride + 1;
+  int64_t first = place < window->size ? 0 : (place - window->size) / window->stride + 1;
+  last = last < window->out ? last : window->out;
+  *first_out = first;
+  *last_out = last > first ? last : first;
+}
+static inline int64_t dp_pooling_most_over(const dp_window *window) {
+  int64_t most = (window->size - 1) / window->stride + 1;
+  return most < window->out ? most : window->out;
+}
 /* The rows of pixels under row `index` of an image's windows; and the rows of windows over row
  * `index` of its pixels. */
 dp_pooling_span dp_pooling_span_under(const dp_pooling_plan *plan, int64_t index);
@@ -92,13 +105,14 @@ int64_t dp_pooling_list_rows(const dp_pooling_plan *plan, const dp_pooling_span 
 typedef struct dp_pooling_places_work {
   const dp_pooling_state *state;
   const dp_pooling_plan *plan;
-  const char *from; /* the input, or the gradient of the output */
-  char *to;         /* NULL: only the places */
+  const char *in, *gradient; /* of the output */
+  char *to;
   uint8_t *places;
+  int64_t ring; /* how many rows of places there are; 0: all */
 } dp_pooling_places_work;
 /* Whether places are bytes for such windows. */
 bool dp_pooling_has_places(const dp_pooling_plan *plan);
-void dp_pooling_find_places(dp_op_context *context, const dp_pooling_places_work *work);
-void dp_pooling_return_to_places(dp_op_context *context, const dp_pooling_places_work *work);
+/* The gradient of flat maxima, from the input; `places` are its own. */
+void dp_pooling_spread(dp_op_context *context, const dp_pooling_places_work *work);
 
 #endif

@@ -20,35 +20,49 @@ static size_t pixel_size(const dp_pooling_places_work *work) {
   return (size_t)work->plan->channels * dp_dtype_size(work->state->dtype);
 }
 
-/* Rows of output pixels: [batch, height]. */
-static void place_rows(void *arg, int64_t begin, int64_t end) {
-  const dp_pooling_places_work *work = arg;
+static uint8_t *places_of(const dp_pooling_places_work *work, int64_t image, int64_t window) {
+  const dp_window *d = work->plan->dims;
+  int64_t row = work->ring ? window % work->ring : image * d[1].out + window;
+  return work->places + (size_t)(row * d[2].out * work->plan->channels);
+}
+
+/* The places of row y of an image's windows, and its largest elements unless `to` is NULL. */
+static void place_row(const dp_pooling_places_work *work, const dp_pooling_row *row, int64_t image,
+                      int64_t y, char *to) {
   const dp_window *height = &work->plan->dims[1];
-  const dp_pooling_row row = dp_pooling_row_of(work->plan);
-  size_t pixel = pixel_size(work), bytes = (size_t)(row.out * row.channels);
   const void *rows[DP_POOLING_MOST_PLACES];
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % height->out;
-    dp_pooling_span span = dp_pooling_span_under(work->plan, y);
-    int64_t above = span.first[1] - (y * height->stride - height->before);
-    int64_t count =
-        dp_pooling_list_rows(work->plan, &span, i / height->out, work->from, pixel, rows);
-    char *to = work->to ? work->to + (size_t)(i * row.out) * pixel : NULL;
-    uint8_t *places = work->places + (size_t)i * bytes;
-    if (work->plan->in.elements > 0) {
-      work->state->rows->places(&row, rows, count, above * row.size, to, places);
-    } else { /* windows over padding alone */
-      work->state->rows->largest(&row, rows, count, to);
-      memset(places, 0, bytes);
-    }
+  dp_pooling_span span = {{0, dp_window_first(height, y)}, {1, dp_window_last(height, y)}};
+  int64_t above = span.first[1] - (y * height->stride - height->before);
+  int64_t count = dp_pooling_list_rows(work->plan, &span, image, work->in, pixel_size(work), rows);
+  uint8_t *places = places_of(work, image, y);
+  if (work->plan->in.elements > 0) {
+    work->state->rows->places(row, rows, count, above * row->size, to, places);
+  } else { /* windows over padding alone */
+    work->state->rows->largest(row, rows, count, to);
+    memset(places, 0, (size_t)(row->out * row->channels));
   }
 }
 
-void dp_pooling_find_places(dp_op_context *context, const dp_pooling_places_work *work) {
+/* Rows of output pixels: [batch, height]. */
+static void place_rows(void *arg, int64_t begin, int64_t end) {
+  const dp_pooling_places_work *work = arg;
+  const dp_pooling_row row = dp_pooling_row_of(work->plan);
+  int64_t height = work->plan->dims[1].out;
+  for (int64_t i = begin; i < end; ++i)
+    place_row(work, &row, i / height, i % height,
+              work->to + (size_t)(i * row.out) * pixel_size(work));
+}
+
+/* What dp_op_for is told of a row of windows, and of a row of pixels of the gradient. */
+static int64_t place_cost(const dp_pooling_places_work *work) {
   const dp_window *d = work->plan->dims;
   int64_t taps = d[1].size * d[2].size, row = d[2].out * (int64_t)pixel_size(work);
-  dp_op_for(context, work->plan->batch * d[1].out, row * taps / 32 + 20 * taps, place_rows,
-            (void *)work);
+  return row * taps / 32 + 20 * taps;
+}
+static int64_t return_cost(const dp_pooling_places_work *work) {
+  const dp_window *d = work->plan->dims;
+  int64_t overlap = (d[1].size / d[1].stride + 1) * (d[2].size / d[2].stride + 1);
+  return d[2].in * (int64_t)pixel_size(work) * overlap / 32 + 20;
 }
 
 static dp_status *make_plan(dp_op_context *context, const dp_pooling_state *state,
@@ -71,28 +85,29 @@ static dp_status *pool_compute(dp_op_context *context, void *state) {
     return NULL;
   dp_pooling_places_work work = {.state = state,
                                  .plan = &plan,
-                                 .from = dp_op_input(context, 0)->data,
+                                 .in = dp_op_input(context, 0)->data,
                                  .to = output->data,
                                  .places = places->data};
-  dp_pooling_find_places(context, &work);
+  dp_op_for(context, plan.batch * plan.dims[1].out, place_cost(&work), place_rows, &work);
   return NULL;
 }
 
 /* ---- Gradient ---- */
-/* The rows of windows over row y of an image's pixels; returns how many. */
-static int64_t find_sources(const dp_pooling_places_work *work, int64_t image, int64_t y,
-                            dp_pooling_source *sources) {
+/* Row y of an image's pixels from the places of the windows [first, last) over it. */
+static void return_row(const dp_pooling_places_work *work, const dp_pooling_row *row, int64_t image,
+                       int64_t y, int64_t first, int64_t last) {
   const dp_window *height = &work->plan->dims[1];
-  dp_pooling_span span = dp_pooling_span_over(work->plan, y);
-  int64_t count = 0;
-  for (int64_t window = span.first[1]; window < span.last[1]; ++window) {
+  dp_pooling_source sources[DP_POOLING_MOST_PLACES];
+  for (int64_t window = first; window < last; ++window) {
     int64_t pixel = dp_pooling_row_start(work->plan, true, image, 0, window);
-    sources[count++] = (dp_pooling_source){
-        .gradient = work->from + (size_t)pixel * pixel_size(work),
-        .places = work->places + pixel * work->plan->channels,
-        .place = (y + height->before - window * height->stride) * work->plan->dims[2].size};
+    dp_pooling_source *source = &sources[window - first];
+    source->gradient = work->gradient + (size_t)pixel * pixel_size(work);
+    source->places = places_of(work, image, window);
+    source->place = (y + height->before - window * height->stride) * row->size;
   }
-  return count;
+  int64_t pixel = dp_pooling_row_start(work->plan, false, image, 0, y);
+  work->state->rows->return_to_places(row, sources, last - first,
+                                      work->to + (size_t)pixel * pixel_size(work));
 }
 
 /* Rows of input pixels: [batch, height]. */
@@ -100,20 +115,46 @@ static void return_rows(void *arg, int64_t begin, int64_t end) {
   const dp_pooling_places_work *work = arg;
   const dp_window *height = &work->plan->dims[1];
   const dp_pooling_row row = dp_pooling_row_of(work->plan);
-  dp_pooling_source sources[DP_POOLING_MOST_PLACES];
   for (int64_t i = begin; i < end; ++i) {
-    int64_t count = find_sources(work, i / height->in, i % height->in, sources);
-    work->state->rows->return_to_places(&row, sources, count,
-                                        work->to + (size_t)(i * row.in) * pixel_size(work));
+    int64_t y = i % height->in, first, last;
+    dp_pooling_windows_over(height, y, &first, &last);
+    return_row(work, &row, i / height->in, y, first, last);
   }
 }
 
-void dp_pooling_return_to_places(dp_op_context *context, const dp_pooling_places_work *work) {
-  const dp_window *d = work->plan->dims;
-  int64_t overlap = (d[1].size / d[1].stride + 1) * (d[2].size / d[2].stride + 1);
-  int64_t row = d[2].in * (int64_t)pixel_size(work);
-  dp_op_for(context, work->plan->batch * d[1].in, row * overlap / 32 + 20, return_rows,
-            (void *)work);
+/* ---- Both, for a gradient that is not told the places ---- */
+/* Bands are the rows of pixels from where a row of windows begins to where the next does. */
+static int64_t bands_of(const dp_window *height) {
+  return (height->in + height->before + height->stride - 1) / height->stride;
+}
+
+/* Bands: [batch, bands]. Places are in a ring of as many rows of windows as share pixels, so that
+ * the input is read while the gradient is written. */
+static void spread_bands(void *arg, int64_t begin, int64_t end) {
+  dp_pooling_places_work work = *(const dp_pooling_places_work *)arg;
+  const dp_window *height = &work.plan->dims[1];
+  const dp_pooling_row row = dp_pooling_row_of(work.plan);
+  int64_t bands = bands_of(height), known = 0, first, last;
+  work.ring = dp_pooling_most_over(height);
+  work.places = dp_malloc((size_t)(work.ring * row.out * row.channels));
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t image = i / bands, band = i % bands, start = band * height->stride - height->before;
+    int64_t limit = start + height->stride < height->in ? start + height->stride : height->in;
+    known = i == begin || band == 0 ? 0 : known;
+    for (int64_t y = start < 0 ? 0 : start; y < limit; ++y) {
+      dp_pooling_windows_over(height, y, &first, &last);
+      for (known = known < first ? first : known; known < last; ++known)
+        place_row(&work, &row, image, known, NULL);
+      return_row(&work, &row, image, y, first, last);
+    }
+  }
+  dp_free(work.places);
+}
+
+void dp_pooling_spread(dp_op_context *context, const dp_pooling_places_work *work) {
+  const dp_window *height = &work->plan->dims[1];
+  dp_op_for(context, work->plan->batch * bands_of(height),
+            place_cost(work) + height->stride * return_cost(work), spread_bands, (void *)work);
 }
 
 static dp_status *gradient_compute(dp_op_context *context, void *state) {
@@ -130,10 +171,10 @@ static dp_status *gradient_compute(dp_op_context *context, void *state) {
     return NULL;
   dp_pooling_places_work work = {.state = state,
                                  .plan = &plan,
-                                 .from = gradient->data,
+                                 .gradient = gradient->data,
                                  .to = output->data,
                                  .places = places->data};
-  dp_pooling_return_to_places(context, &work);
+  dp_op_for(context, plan.batch * plan.dims[1].in, return_cost(&work), return_rows, &work);
   return NULL;
 }
 
