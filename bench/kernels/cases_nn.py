@@ -65,10 +65,15 @@ raw("Conv3D", {"small": dict(input=F(1, 4, 6, 6, 4), filter=F(3, 3, 3, 4, 4)),
 # ---- Pooling ----
 POOL = dict(ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
 WIDE = dict(ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding="SAME")
+SHARED = {"3x3 dense": dict(ksize=[1, 3, 3, 1], strides=[1, 1, 1, 1], padding="SAME"),
+          "5x5": dict(ksize=[1, 5, 5, 1], strides=[1, 2, 2, 1], padding="SAME")}
 for op, key in (("AvgPool", "value"), ("MaxPool", "input")):
     raw(op, {"small": {key: F(1, 8, 8, 12)}, "large": {key: F(16, 56, 56, 32)}}, POOL)
     raw(op, {"small": {key: F(1, 8, 8, 12)}, "large": {key: F(16, 56, 56, 32)}}, WIDE,
         name=op + " 3x3")
+    for name, attrs in SHARED.items():
+        raw(op, {"large": {key: F(16, 56, 56, 32)}, "large color": {key: F(16, 112, 112, 3)}}, attrs,
+            name=f"{op} {name}")
 raw("AvgPoolGrad", {"small": dict(orig_input_shape=[1, 8, 8, 12], grad=F(1, 4, 4, 12)),
                     "large": dict(orig_input_shape=[16, 56, 56, 32], grad=F(16, 28, 28, 32))}, POOL)
 
@@ -78,15 +83,18 @@ def pool_gradient(op, attrs):
         batch, side, channels = size
         image = given(F(batch, side, side, channels))
         pooled = R.MaxPool(input=image, **attrs)
-        shape = (batch, side, side, channels) if op.endswith("GradGrad") \
-            else (batch, -(-side // 2), -(-side // 2), channels)
-        gradient = given(F(*shape))
+        gradient = given(F(*(image if op.endswith("GradGrad") else pooled).shape))
         return lambda: getattr(R, op)(orig_input=image, orig_output=pooled, grad=gradient, **attrs)
     return build
 
 
 Case("MaxPoolGrad", {"small": (1, 8, 12), "large": (16, 56, 32)}, pool_gradient("MaxPoolGrad", POOL))
 Case("MaxPoolGrad 3x3", {"large": (16, 56, 32)}, pool_gradient("MaxPoolGrad", WIDE))
+for name, attrs in SHARED.items():
+    Case(f"MaxPoolGrad {name}", {"large": (16, 56, 32)}, pool_gradient("MaxPoolGrad", attrs))
+    pooled = 56 // attrs["strides"][1]
+    raw("AvgPoolGrad", {"large": dict(orig_input_shape=[16, 56, 56, 32], grad=F(16, pooled, pooled, 32))},
+        attrs, name=f"AvgPoolGrad {name}")
 Case("MaxPoolGradGrad", {"small": (1, 8, 12), "large": (16, 56, 32)},
      pool_gradient("MaxPoolGradGrad", POOL))
 

@@ -8,13 +8,16 @@
 #include "kernels/loops_types_internal.h"
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
-#define WINDOWS_AT_ONCE 8
+#define THIN 512 /* elements in a row at once, of few channels */
+#define WINDOWS_AT_ONCE 32
 
 typedef enum pooling {
   LARGEST, /* of the window */
   AVERAGE,
   PICK, /* what another image has at the place of the first largest */
 } pooling;
+
+typedef enum returning { TO_ALL, TO_PLACES, TO_EQUALS } returning; /* pixels of the window */
 
 #define IS_FLOAT
 #if defined(__AVX512F__)
@@ -27,7 +30,6 @@ typedef enum pooling {
 #define EQUAL(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes) _mm512_mask_add_ps((__m512)(sum), mask, (__m512)(sum), (__m512)(yes))
-#define ZERO_IF(mask, value) _mm512_mask_mov_ps((__m512)(value), mask, _mm512_setzero_ps())
 #define LOAD_PART(from, count) _mm512_maskz_loadu_ps((__mmask16)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_ps(to, (__mmask16)((1 << (count)) - 1), (__m512)(value))
@@ -44,7 +46,6 @@ typedef enum pooling {
 #define EQUAL(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes) ((__m256)(sum) + _mm256_and_ps(mask, (__m256)(yes)))
-#define ZERO_IF(mask, value) _mm256_andnot_ps(mask, (__m256)(value))
 #else
 #define VECTOR_BYTES 16
 #if defined(__SSE2__)
@@ -60,15 +61,47 @@ typedef enum pooling {
 #define EQUAL(a, b) ((a) == (b))
 #define NOT_LESS(a, b) (~((a) < (b)))
 #define ADD_IF(mask, sum, yes) ((sum) + (vector_float)((mask) & (mask_float)(yes)))
-#define ZERO_IF(mask, value) (~(mask) & (mask_float)(value))
 #endif
 typedef int32_t mask_float __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
+typedef mask_float mask_half, mask_bfloat16;
+#define widen_half widen_float
+#define narrow_half narrow_float
+#define widen_bfloat16 widen_float
+#define narrow_bfloat16 narrow_float
+typedef float vector_narrow __attribute__((vector_size(VECTOR_BYTES)));
 #include "kernels/loops_pool_bytes.tmpl.h"
+#include "kernels/loops_pool_narrow.tmpl.h"
+#define LEAST (-INFINITY)
+#define T float
+#define M float
+#define SUFFIX float
+#include "kernels/loops_pool_flat.tmpl.h"
+#define T float
+#define M uint16_t
+#define SUFFIX half
+#define READ read_half
+#define WRITE write_half
+#include "kernels/loops_pool_flat.tmpl.h"
+#define T float
+#define M uint16_t
+#define SUFFIX bfloat16
+#define READ read_bfloat16
+#define WRITE write_bfloat16
+#include "kernels/loops_pool_flat.tmpl.h"
 #define T float
 #define SUFFIX float
-#define LEAST (-INFINITY)
 #include "kernels/loops_pool.tmpl.h"
+#undef LARGER
+#undef MASK
+#undef GREATER
+#undef IF_LARGER
+#undef EQUAL
+#undef NOT_LESS
+#undef ADD_IF
+#undef FIRST
+#undef LOAD_PART
+#undef STORE_PART
 
 #if defined(__AVX512F__)
 #define LARGER(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
@@ -79,7 +112,6 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define NOT_LESS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes)                                                                     \
   _mm512_mask_add_pd((__m512d)(sum), mask, (__m512d)(sum), (__m512d)(yes))
-#define ZERO_IF(mask, value) _mm512_mask_mov_pd((__m512d)(value), mask, _mm512_setzero_pd())
 #define LOAD_PART(from, count) _mm512_maskz_loadu_pd((__mmask8)((1 << (count)) - 1), from)
 #define STORE_PART(to, value, count)                                                               \
   _mm512_mask_storeu_pd(to, (__mmask8)((1 << (count)) - 1), (__m512d)(value))
@@ -93,7 +125,6 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define EQUAL(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_EQ_OQ)
 #define NOT_LESS(a, b) _mm256_cmp_pd((__m256d)(a), (__m256d)(b), _CMP_NLT_UQ)
 #define ADD_IF(mask, sum, yes) ((__m256d)(sum) + _mm256_and_pd(mask, (__m256d)(yes)))
-#define ZERO_IF(mask, value) _mm256_andnot_pd(mask, (__m256d)(value))
 #else
 #if defined(__SSE2__)
 #define LARGER(a, b) _mm_max_pd((__m128d)(a), (__m128d)(b))
@@ -107,12 +138,25 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #define EQUAL(a, b) ((a) == (b))
 #define NOT_LESS(a, b) (~((a) < (b)))
 #define ADD_IF(mask, sum, yes) ((sum) + (vector_double)((mask) & (mask_double)(yes)))
-#define ZERO_IF(mask, value) (~(mask) & (mask_double)(value))
 #endif
+#define LEAST (-(double)INFINITY)
+#define T double
+#define M double
+#define SUFFIX double
+#include "kernels/loops_pool_flat.tmpl.h"
 #define T double
 #define SUFFIX double
-#define LEAST (-(double)INFINITY)
 #include "kernels/loops_pool.tmpl.h"
+#undef LARGER
+#undef MASK
+#undef GREATER
+#undef IF_LARGER
+#undef EQUAL
+#undef NOT_LESS
+#undef ADD_IF
+#undef FIRST
+#undef LOAD_PART
+#undef STORE_PART
 #undef IS_FLOAT
 #define T int8_t
 #define SUFFIX int8
@@ -148,21 +192,21 @@ typedef int64_t mask_double __attribute__((vector_size(VECTOR_BYTES)));
 #include "kernels/loops_pool.tmpl.h"
 
 #define ENTRY(name)                                                                                \
-  .fill_least = fill_least_##name, .take_largest = take_largest_##name, .add = add_##name,         \
-  .take_place = take_place_##name, .add_equal = add_equal_##name, .scatter = scatter_##name,       \
-  .gather = gather_##name
-#define FLOAT_ENTRY(name)                                                                          \
-  ENTRY(name), .add_scaled = add_scaled_##name, .scale = scale_##name,                             \
-               .row_largest = row_largest_##name, .row_average = row_average_##name,               \
-               .row_picks = row_picks_##name, .row_shares = row_shares_##name,                     \
-               .row_gather = row_gather_##name, .row_spread = row_spread_##name,                   \
-               .row_places = row_places_##name, .row_return = row_return_##name
+  .fill_least = fill_least_##name, .take_largest = take_largest_##name,                            \
+  .take_place = take_place_##name, .scatter = scatter_##name, .gather = gather_##name,             \
+  .add_at = add_at_##name
+#define ROW_ENTRY(name)                                                                            \
+  .largest = row_largest_##name, .average = row_average_##name, .picks = row_picks_##name,         \
+  .largest_part = row_largest_part_##name, .sum_part = row_sum_part_##name,                        \
+  .join_largest = join_largest_##name, .join_average = join_average_##name,                        \
+  .places = row_places_##name, .shares = row_shares_##name, .return_shares = return_shares_##name, \
+  .return_to_places = return_to_places_##name, .return_to_equals = return_to_equals_##name
 
 const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
     .fns =
         {
-            [DP_FLOAT] = {FLOAT_ENTRY(float)},
-            [DP_DOUBLE] = {FLOAT_ENTRY(double)},
+            [DP_FLOAT] = {ENTRY(float), .add_scaled = add_scaled_float},
+            [DP_DOUBLE] = {ENTRY(double), .add_scaled = add_scaled_double},
             [DP_INT8] = {ENTRY(int8)},
             [DP_INT16] = {ENTRY(int16)},
             [DP_INT32] = {ENTRY(int32)},
@@ -171,5 +215,12 @@ const dp_pooling_loops DP_ISA_SYMBOL(dp_pooling_table) = {
             [DP_UINT16] = {ENTRY(uint16)},
             [DP_UINT32] = {ENTRY(uint32)},
             [DP_UINT64] = {ENTRY(uint64)},
+        },
+    .rows =
+        {
+            [DP_FLOAT] = {ROW_ENTRY(float)},
+            [DP_DOUBLE] = {ROW_ENTRY(double)},
+            [DP_HALF] = {ROW_ENTRY(half)},
+            [DP_BFLOAT16] = {ROW_ENTRY(bfloat16)},
         },
 };

@@ -1,5 +1,5 @@
-/* Poolings of one type. The includer defines T, SUFFIX and LEAST; IS_FLOAT for types that have
- * averages, with what loops_pool_flat.tmpl.h needs. */
+/* Poolings of one type, pixel by pixel. The includer defines T, SUFFIX and LEAST; IS_FLOAT for
+ * types that have averages. */
 static void DP_PASTE(fill_least, SUFFIX)(void *to_data, int64_t count) {
   T *to = to_data;
   for (int64_t i = 0; i < count; ++i)
@@ -11,13 +11,6 @@ static inline __attribute__((always_inline)) void DP_PASTE(largest_of, SUFFIX)(T
   DP_INDEPENDENT
   for (int64_t i = 0; i < count; ++i)
     to[i] = from[i] > to[i] ? from[i] : to[i];
-}
-
-static inline __attribute__((always_inline)) void DP_PASTE(sum_of, SUFFIX)(T *to, const T *from,
-                                                                           int64_t count) {
-  DP_INDEPENDENT
-  for (int64_t i = 0; i < count; ++i)
-    to[i] += from[i];
 }
 
 static void DP_PASTE(take_largest, SUFFIX)(void *to_data, const void *from_data, int64_t pixels,
@@ -32,18 +25,6 @@ static void DP_PASTE(take_largest, SUFFIX)(void *to_data, const void *from_data,
     DP_PASTE(largest_of, SUFFIX)(to + p * channels, from + p * step, channels);
 }
 
-static void DP_PASTE(add, SUFFIX)(void *to_data, const void *from_data, int64_t pixels,
-                                  int64_t channels, int64_t step) {
-  T *to = to_data;
-  const T *from = from_data;
-  if (step == channels) {
-    DP_PASTE(sum_of, SUFFIX)(to, from, pixels * channels);
-    return;
-  }
-  for (int64_t p = 0; p < pixels; ++p)
-    DP_PASTE(sum_of, SUFFIX)(to + p * channels, from + p * step, channels);
-}
-
 static void DP_PASTE(take_place, SUFFIX)(void *best_data, int32_t *where, const void *from_data,
                                          int64_t channels, int32_t index) {
   T *best = best_data;
@@ -54,15 +35,6 @@ static void DP_PASTE(take_place, SUFFIX)(void *best_data, int32_t *where, const 
     best[c] = takes ? from[c] : best[c];
     where[c] = takes ? index : where[c];
   }
-}
-
-static void DP_PASTE(add_equal, SUFFIX)(void *to_data, const void *in_data, const void *out_data,
-                                        const void *gradient_data, int64_t channels) {
-  T *to = to_data;
-  const T *in = in_data, *out = out_data, *gradient = gradient_data;
-  DP_INDEPENDENT
-  for (int64_t c = 0; c < channels; ++c)
-    to[c] += in[c] == out[c] ? gradient[c] : 0;
 }
 
 static void DP_PASTE(scatter, SUFFIX)(void *to_data, const int32_t *where, const void *from_data,
@@ -81,9 +53,15 @@ static void DP_PASTE(gather, SUFFIX)(void *to_data, const int32_t *where, const 
     to[c] = from[where[c] * stride + c];
 }
 
-#ifdef IS_FLOAT
-#include "kernels/loops_pool_flat.tmpl.h"
+static void DP_PASTE(add_at, SUFFIX)(void *to_data, const int64_t *at, const void *from_data,
+                                     int64_t count) {
+  T *to = to_data;
+  const T *from = from_data;
+  for (int64_t i = 0; i < count; ++i)
+    to[at[i]] += from[i];
+}
 
+#ifdef IS_FLOAT
 static void DP_PASTE(add_scaled, SUFFIX)(void *to_data, const void *from_data, int64_t channels,
                                          double factor) {
   T *to = to_data;
@@ -92,25 +70,8 @@ static void DP_PASTE(add_scaled, SUFFIX)(void *to_data, const void *from_data, i
   for (int64_t c = 0; c < channels; ++c)
     to[c] += from[c] * by;
 }
-
-static void DP_PASTE(scale, SUFFIX)(void *data, int64_t count, double factor) {
-  T *values = data;
-  const T by = (T)factor;
-  for (int64_t i = 0; i < count; ++i)
-    values[i] *= by;
-}
 #endif
 
 #undef T
 #undef SUFFIX
 #undef LEAST
-#undef LARGER
-#undef GREATER
-#undef IF_LARGER
-#undef EQUAL
-#undef NOT_LESS
-#undef ADD_IF
-#undef ZERO_IF
-#undef FIRST
-#undef LOAD_PART
-#undef STORE_PART

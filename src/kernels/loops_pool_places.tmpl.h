@@ -1,6 +1,6 @@
-/* Largest elements of flat images with their places, and gradients that go back to those places,
- * for one floating type. Included by loops_pool_flat.tmpl.h, with its definitions; for AVX-512 with
- * MASK, the type of masks.
+/* Largest elements with their places, and gradients that go back to pixels, for one floating type.
+ * Included by loops_pool_flat.tmpl.h, with its definitions; for AVX-512 with MASK, the type of
+ * masks.
  *
  * A place is the number of the pixel in its window, row by row; what is outside of the image counts
  * too. There is one byte for each element. */
@@ -65,173 +65,256 @@ INLINE void DP_PASTE(store_places, SUFFIX)(uint8_t *to, PLACES places, const int
 
 /* ---- Largest elements and where they are ---- */
 /* What is not a number is at the largest's place when it comes first, and passed over else. */
-INLINE void DP_PASTE(place_vector, SUFFIX)(const int64_t rows, const int64_t columns,
+INLINE void DP_PASTE(place_vector, SUFFIX)(const int64_t count, const int64_t columns,
                                            const int64_t rest, const dp_pooling_row *row,
-                                           const T *from, int64_t place, T *to, uint8_t *places) {
-  VECTOR first = LOAD(from, rest), best = LEAST - (VECTOR){0};
+                                           const M *const *rows, int64_t at, int64_t place, M *to,
+                                           uint8_t *places) {
+  VECTOR first = LOAD(rows[0] + at, rest), best = LEAST - (VECTOR){0};
   best = (VECTOR)LARGER(first, best);
   PLACES where = PLACE(place);
   DP_UNROLL
-  for (int64_t y = 0; y < rows; ++y)
+  for (int64_t y = 0; y < count; ++y)
     DP_UNROLL
   for (int64_t x = 0; x < columns; ++x) {
     if (y + x == 0)
       continue;
-    VECTOR value = LOAD(from + y * row->row_step + x * row->channels, rest);
+    VECTOR value = LOAD(rows[y] + at + x * row->channels, rest);
     where = CHOOSE_LARGER(GREATER(value, best), PLACE(place + y * row->size + x), where);
     best = (VECTOR)LARGER(value, best);
   }
-  STORE(to, (VECTOR)LARGER(best, (T)row->lowest - (VECTOR){0}), rest);
+  if (to)
+    STORE(to, (VECTOR)LARGER(best, (T)row->lowest - (VECTOR){0}), rest);
   STORE_PLACES(places, CHOOSE(NOT_LESS(first, best), PLACE(place), where), rest);
 }
 
-INLINE void DP_PASTE(place_pixel, SUFFIX)(const int64_t rows, const int64_t columns,
-                                          const dp_pooling_row *row, const T *from, int64_t place,
-                                          T *to, uint8_t *places) {
+/* `width` elements from element `at` of the rows on. */
+INLINE void DP_PASTE(place_run, SUFFIX)(const int64_t count, const int64_t columns,
+                                        const dp_pooling_row *row, const M *const *rows, int64_t at,
+                                        int64_t width, int64_t place, M *to, uint8_t *places) {
   int64_t c = 0;
-  for (; c + LANES <= row->channels; c += LANES)
-    DP_PASTE(place_vector, SUFFIX)(rows, columns, 0, row, from + c, place, to + c, places + c);
-  if (c < row->channels)
+  for (; c + LANES <= width; c += LANES)
     DP_PASTE(place_vector, SUFFIX)
-  (rows, columns, row->channels - c, row, from + c, place, to + c, places + c);
+  (count, columns, 0, row, rows, at + c, place, to ? to + c : NULL, places + c);
+  if (c < width)
+    DP_PASTE(place_vector, SUFFIX)
+  (count, columns, width - c, row, rows, at + c, place, to ? to + c : NULL, places + c);
 }
 
-static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *given, const void *from_data,
-                                         void *to_data, uint8_t *places) {
+static void DP_PASTE(row_places, SUFFIX)(const dp_pooling_row *given, const void *const *row_data,
+                                         int64_t count, int64_t place, void *to_data,
+                                         uint8_t *places) {
   const dp_pooling_row row = *given;
-  const T *from = from_data;
-  T *to = to_data;
-  for (int64_t x = 0; x < row.out; ++x, to += row.channels, places += row.channels) {
-    int64_t start = x * row.stride - row.before, first = start < 0 ? 0 : start;
-    int64_t last = start + row.size < row.in ? start + row.size : row.in;
-    int64_t columns = last - first, place = row.above * row.size + first - start;
-    const T *window = from + first * row.channels;
-    if (row.rows == 2 && columns == 2)
-      DP_PASTE(place_pixel, SUFFIX)(2, 2, &row, window, place, to, places);
-    else if (row.rows == 3 && columns == 3)
-      DP_PASTE(place_pixel, SUFFIX)(3, 3, &row, window, place, to, places);
+  const M *const *rows = (const M *const *)row_data;
+  const M *own_rows[3] = {rows[0], rows[count > 1], rows[count > 2 ? 2 : 0]};
+  int64_t begin, end, next, first, last, channels = row.channels;
+  DP_PASTE(find_whole, SUFFIX)(&row, &begin, &end);
+  for (int64_t x = 0; x < row.out; x = next) {
+    next = row.stride == 1 && x == begin && x < end ? end : x + 1;
+    int64_t start = DP_PASTE(find_columns, SUFFIX)(&row, x, &first, &last);
+    int64_t columns = last - first, at = first * channels, width = (next - x) * channels;
+    int64_t own_place = place + first - start;
+    M *to = to_data ? (M *)to_data + x * channels : NULL;
+    uint8_t *own = places + x * channels;
+    if (count == 2 && columns == 2)
+      DP_PASTE(place_run, SUFFIX)(2, 2, &row, own_rows, at, width, own_place, to, own);
+    else if (count == 3 && columns == 3)
+      DP_PASTE(place_run, SUFFIX)(3, 3, &row, own_rows, at, width, own_place, to, own);
     else
-      DP_PASTE(place_pixel, SUFFIX)(row.rows, columns, &row, window, place, to, places);
+      DP_PASTE(place_run, SUFFIX)(count, columns, &row, rows, at, width, own_place, to, own);
   }
 }
 
-/* ---- Back to those places ---- */
-/* One vector of the pixel at `x` behind the first padding, in windows [first, last]. */
-INLINE VECTOR DP_PASTE(return_vector, SUFFIX)(const int64_t rest, const dp_pooling_row *row,
-                                              const dp_pooling_source *sources, int64_t count,
-                                              int64_t x, int64_t first, int64_t last, int64_t c) {
-  VECTOR sum = {0};
-  for (int64_t y = 0; y < count; ++y)
-    for (int64_t window = first; window <= last; ++window) {
-      int64_t at = window * row->channels + c;
-      PLACES where = LOAD_PLACES(sources[y].places + at, rest);
-      VECTOR gradient = LOAD((const T *)sources[y].gradient + at, rest);
-      int64_t place = sources[y].place + x - window * row->stride;
-      sum = (VECTOR)ADD_AT(where, PLACE(place), sum, gradient);
-    }
-  return sum;
+/* ---- From windows back to pixels ---- */
+/* Adds what the window at element `at` of a source gives to its pixel that is numbers[number] as a
+ * place and has `value`. */
+INLINE VECTOR DP_PASTE(give, SUFFIX)(const returning kind, const dp_pooling_source *source,
+                                     int64_t at, const int64_t rest, const PLACES *numbers,
+                                     int64_t number, VECTOR value, VECTOR sum) {
+  if (kind == TO_ALL)
+    return sum + LOAD_WORK((const T *)source->gradient + at, rest);
+  VECTOR gradient = LOAD((const M *)source->gradient + at, rest);
+  if (kind == TO_EQUALS)
+    return (VECTOR)ADD_IF(EQUAL(value, LOAD((const M *)source->largest + at, rest)), sum, gradient);
+  return (VECTOR)ADD_AT(LOAD_PLACES(source->places + at, rest), numbers[number], sum, gradient);
 }
 
-/* Pixels [begin, end), whatever windows they are in. */
-INLINE void DP_PASTE(return_pixels, SUFFIX)(const dp_pooling_row *row,
-                                            const dp_pooling_source *sources, int64_t count,
-                                            int64_t begin, int64_t end, T *to) {
-  for (int64_t x = begin + row->before; x < end + row->before; ++x) {
-    int64_t first = x < row->size ? 0 : (x - row->size) / row->stride + 1, last = x / row->stride;
-    last = last < row->out ? last : row->out - 1;
-    T *pixel = to + (x - row->before) * row->channels;
-    int64_t c = 0;
-    for (; c + LANES <= row->channels; c += LANES)
-      STORE(pixel + c, DP_PASTE(return_vector, SUFFIX)(0, row, sources, count, x, first, last, c),
-            0);
-    int64_t rest = row->channels - c;
-    if (rest)
-      STORE(pixel + c,
-            DP_PASTE(return_vector, SUFFIX)(rest, row, sources, count, x, first, last, c), rest);
-  }
-}
-
-/* One vector of the `stride` pixels from a window's first to the next one's; the pointers are to
- * the window, in each of the `count` rows of windows over the pixels. The first pixel may be the
- * last one of the window before. */
-INLINE void DP_PASTE(return_cell, SUFFIX)(const int64_t size, const int64_t stride,
-                                          const int64_t count, const int64_t rest, int64_t channels,
-                                          const T *const *gradient, const uint8_t *const *places,
-                                          const int64_t *place, T *to) {
-  VECTOR own[2], before[2] = {0};
-  PLACES where[2], where_before[2] = {PLACE(0), PLACE(0)};
-  DP_UNROLL
-  for (int64_t y = 0; y < count; ++y) {
-    own[y] = LOAD(gradient[y], rest);
-    where[y] = LOAD_PLACES(places[y], rest);
-    if (size > stride) {
-      before[y] = LOAD(gradient[y] - channels, rest);
-      where_before[y] = LOAD_PLACES(places[y] - channels, rest);
-    }
-  }
-  DP_UNROLL
-  for (int64_t x = 0; x < stride; ++x) {
-    VECTOR sum = {0};
+/* `wide` vectors of each of `pixels` pixels that are next to each other and `channels` apart, whose
+ * first is pixel `first_place` of the window at element `at` of the sources: it has them, and so
+ * have the `before` windows before it. numbers[y * size + i] is the place of pixel i of a window of
+ * source y. */
+INLINE void DP_PASTE(return_vectors, SUFFIX)(const returning kind, const int64_t size,
+                                             const int64_t pixels, const int64_t wide,
+                                             const int64_t rest, const dp_pooling_row *row,
+                                             const dp_pooling_source *sources, const int64_t count,
+                                             const PLACES *numbers, int64_t at, int64_t first_place,
+                                             const int64_t before, const M *from, M *to) {
+  int64_t channels = row->channels, stride = pixels == 2 ? 2 : row->stride;
+  VECTOR sum[4] = {0}, value[4] = {0};
+  if (kind == TO_EQUALS)
     DP_UNROLL
-    for (int64_t y = 0; y < count; ++y) {
-      if (size > stride && x == 0)
-        sum = (VECTOR)ADD_AT(where_before[y], PLACE(place[y] + stride), sum, before[y]);
-      if (x < size)
-        sum = (VECTOR)ADD_AT(where[y], PLACE(place[y] + x), sum, own[y]);
+  for (int64_t i = 0; i < pixels * wide; ++i)
+    value[i] = LOAD(from + i / wide * channels + i % wide * LANES, rest);
+  for (int64_t y = 0; y < count; ++y)
+    for (int64_t j = before; j >= 0; --j) {
+      int64_t place = first_place + j * stride;
+      DP_UNROLL
+      for (int64_t i = 0; i < pixels * wide; ++i) {
+        int64_t window = at - j * channels + i % wide * LANES, pixel = place + i / wide;
+        if (pixels == 1 || pixel < size)
+          sum[i] = DP_PASTE(give, SUFFIX)(kind, sources + y, window, rest, numbers,
+                                          y * size + pixel, value[i], sum[i]);
+      }
     }
-    STORE(to + x * channels, sum, rest);
+  DP_UNROLL
+  for (int64_t i = 0; i < pixels * wide; ++i)
+    STORE(to + i / wide * channels + i % wide * LANES, sum[i], rest);
+}
+
+/* `width` elements of one pixel, or of pixels that are in as many windows each. */
+INLINE void DP_PASTE(return_run,
+                     SUFFIX)(const returning kind, const int64_t size, const dp_pooling_row *row,
+                             const dp_pooling_source *sources, const int64_t count,
+                             const PLACES *numbers, int64_t at, int64_t first_place,
+                             const int64_t before, int64_t width, const M *from, M *to) {
+  int64_t c = 0;
+  for (; c + 4 * LANES <= width; c += 4 * LANES)
+    DP_PASTE(return_vectors, SUFFIX)
+  (kind, size, 1, 4, 0, row, sources, count, numbers, at + c, first_place, before, from + c,
+   to + c);
+  for (; c + LANES <= width; c += LANES)
+    DP_PASTE(return_vectors, SUFFIX)
+  (kind, size, 1, 1, 0, row, sources, count, numbers, at + c, first_place, before, from + c,
+   to + c);
+  if (c < width)
+    DP_PASTE(return_vectors, SUFFIX)
+  (kind, size, 1, 1, width - c, row, sources, count, numbers, at + c, first_place, before, from + c,
+   to + c);
+}
+
+/* Pixels [begin, end), whatever windows they are in; none of those is before `window`. */
+INLINE void DP_PASTE(return_pixels, SUFFIX)(const returning kind, const dp_pooling_row *row,
+                                            const dp_pooling_source *sources, int64_t count,
+                                            const PLACES *numbers, int64_t begin, int64_t end,
+                                            int64_t window, const M *from, M *to) {
+  int64_t channels = row->channels, first = window, last = window;
+  for (int64_t x = begin + row->before; x < end + row->before; ++x) {
+    while (first * row->stride + row->size <= x)
+      ++first;
+    while (last + 1 < row->out && (last + 1) * row->stride <= x)
+      ++last;
+    int64_t pixel = (x - row->before) * channels;
+    DP_PASTE(return_run, SUFFIX)
+    (kind, row->size, row, sources, first <= last ? count : 0, numbers, last * channels,
+     x - last * row->stride, last - first, channels, from + pixel, to + pixel);
   }
 }
 
-/* The cells of windows [begin, end); `to` is where the first begins. */
-INLINE void DP_PASTE(return_cells, SUFFIX)(const int64_t size, const int64_t stride,
-                                           const int64_t count, int64_t channels,
-                                           const dp_pooling_source *sources, int64_t begin,
-                                           int64_t end, T *to) {
-  int64_t place[2] = {sources[0].place, sources[count - 1].place};
-  const T *gradient[2] = {sources[0].gradient, sources[count - 1].gradient};
-  const uint8_t *places[2] = {sources[0].places, sources[count - 1].places};
-  for (int64_t window = begin; window < end; ++window, to += stride * channels)
-    for (int64_t c = 0; c < channels; c += LANES) {
-      int64_t at = window * channels + c;
-      const T *from[2] = {gradient[0] + at, gradient[1] + at};
-      const uint8_t *where[2] = {places[0] + at, places[1] + at};
-      if (c + LANES <= channels)
-        DP_PASTE(return_cell, SUFFIX)(size, stride, count, 0, channels, from, where, place, to + c);
-      else
-        DP_PASTE(return_cell, SUFFIX)
-      (size, stride, count, channels - c, channels, from, where, place, to + c);
-    }
+/* The two pixels from each window's first to the next one's, `wide` vectors at channel c, for
+ * windows [begin, end) that are two apart. */
+INLINE void DP_PASTE(return_pairs, SUFFIX)(const returning kind, const int64_t size,
+                                           const int64_t wide, const int64_t rest,
+                                           const dp_pooling_row *row,
+                                           const dp_pooling_source *sources, const int64_t count,
+                                           const PLACES *numbers, int64_t begin, int64_t end,
+                                           int64_t c, const M *from, M *to) {
+  int64_t channels = row->channels, pixel = (begin * 2 - row->before) * channels + c;
+  for (int64_t x = begin; x < end; ++x, pixel += 2 * channels)
+    DP_PASTE(return_vectors, SUFFIX)
+  (kind, size, 2, wide, rest, row, sources, count, numbers, x * channels + c, 0, (size - 1) / 2,
+   from + pixel, to + pixel);
 }
 
-static void DP_PASTE(row_return, SUFFIX)(const dp_pooling_row *given,
-                                         const dp_pooling_source *sources, int64_t count,
-                                         void *to_data) {
-  const dp_pooling_row row = *given;
-  int64_t channels = row.channels, size = row.size, stride = row.stride;
-  T *to = to_data;
-  /* Cells that lie inside, and whose windows do. */
-  int64_t begin = (row.before + stride - 1) / stride, end = (row.in + row.before) / stride;
-  begin = size > stride && begin == 0 ? 1 : begin;
-  end = end < row.out ? end : row.out;
-  if (size > stride + 1 || count < 1 || count > 2 || begin >= end) {
-    DP_PASTE(return_pixels, SUFFIX)(&row, sources, count, 0, row.in, to);
+/* The pixels from each window's first to the next one's, for windows [begin, end) that have all of
+ * these inside, as the windows before them that share them do. A few windows are taken with all
+ * their channels at a time, so that memory is read and written from end to end. */
+INLINE void DP_PASTE(return_whole, SUFFIX)(const returning kind, const int64_t size,
+                                           const dp_pooling_row *row,
+                                           const dp_pooling_source *sources, const int64_t count,
+                                           const PLACES *numbers, int64_t begin, int64_t end,
+                                           const M *from, M *to) {
+  int64_t channels = row->channels, pixel = (begin - row->before) * channels;
+  if (row->stride == 1) {
+    DP_PASTE(return_run, SUFFIX)
+    (kind, size, row, sources, count, numbers, begin * channels, 0, size - 1,
+     (end - begin) * channels, from + pixel, to + pixel);
     return;
   }
-  int64_t first = begin * stride - row.before, last = end * stride - row.before;
-  T *cells = to + first * channels;
-  DP_PASTE(return_pixels, SUFFIX)(&row, sources, count, 0, first, to);
-  if (size == 2 && stride == 2 && count == 1)
-    DP_PASTE(return_cells, SUFFIX)(2, 2, 1, channels, sources, begin, end, cells);
-  else if (size == 3 && stride == 2 && count == 1)
-    DP_PASTE(return_cells, SUFFIX)(3, 2, 1, channels, sources, begin, end, cells);
-  else if (size == 3 && stride == 2)
-    DP_PASTE(return_cells, SUFFIX)(3, 2, 2, channels, sources, begin, end, cells);
-  else if (count == 1)
-    DP_PASTE(return_cells, SUFFIX)(size, stride, 1, channels, sources, begin, end, cells);
+  for (int64_t x = begin, next; x < end; x = next) {
+    int64_t c = 0;
+    next = x + WINDOWS_AT_ONCE < end ? x + WINDOWS_AT_ONCE : end;
+    for (; c + 2 * LANES <= channels; c += 2 * LANES)
+      DP_PASTE(return_pairs, SUFFIX)
+    (kind, size, 2, 0, row, sources, count, numbers, x, next, c, from, to);
+    for (; c + LANES <= channels; c += LANES)
+      DP_PASTE(return_pairs, SUFFIX)
+    (kind, size, 1, 0, row, sources, count, numbers, x, next, c, from, to);
+    if (c < channels)
+      DP_PASTE(return_pairs, SUFFIX)
+    (kind, size, 1, channels - c, row, sources, count, numbers, x, next, c, from, to);
+  }
+}
+
+/* The common sizes two apart as constants. */
+INLINE void DP_PASTE(return_sized, SUFFIX)(const returning kind, const dp_pooling_row *row,
+                                           const dp_pooling_source *sources, int64_t count,
+                                           const PLACES *numbers, int64_t begin, int64_t end,
+                                           const M *from, M *to) {
+  const dp_pooling_source own[2] = {sources[0], sources[count > 1]};
+  bool is_two_apart = kind != TO_ALL && row->stride == 2;
+  if (is_two_apart && row->size == 2 && count == 1)
+    DP_PASTE(return_whole, SUFFIX)(kind, 2, row, own, 1, numbers, begin, end, from, to);
+  else if (is_two_apart && row->size == 3 && count == 1)
+    DP_PASTE(return_whole, SUFFIX)(kind, 3, row, own, 1, numbers, begin, end, from, to);
+  else if (is_two_apart && row->size == 3 && count == 2)
+    DP_PASTE(return_whole, SUFFIX)(kind, 3, row, own, 2, numbers, begin, end, from, to);
+  else if (is_two_apart && row->size == 5)
+    DP_PASTE(return_whole, SUFFIX)(kind, 5, row, sources, count, numbers, begin, end, from, to);
   else
-    DP_PASTE(return_cells, SUFFIX)(size, stride, 2, channels, sources, begin, end, cells);
-  DP_PASTE(return_pixels, SUFFIX)(&row, sources, count, last, row.in, to);
+    DP_PASTE(return_whole, SUFFIX)
+  (kind, row->size, row, sources, count, numbers, begin, end, from, to);
+}
+
+INLINE void DP_PASTE(return_row, SUFFIX)(const returning kind, const dp_pooling_row *given,
+                                         const dp_pooling_source *sources, int64_t count,
+                                         const M *from, M *to) {
+  const dp_pooling_row row = *given;
+  PLACES numbers[DP_POOLING_MOST_PLACES];
+  for (int64_t y = 0; kind == TO_PLACES && y < count; ++y)
+    for (int64_t i = 0; i < row.size; ++i)
+      numbers[y * row.size + i] = PLACE(sources[y].place + i);
+  int64_t shift = row.stride - 1, shared = 0, begin = 0, end = 0;
+  if (shift <= 1 && count > 0) {
+    shared = (row.size - 1) >> shift;
+    begin = (row.before + shift) >> shift;
+    end = (row.in + row.before) >> shift;
+  }
+  begin = begin < shared ? shared : begin;
+  end = end < row.out ? end : row.out;
+  if (begin >= end) {
+    DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, 0, row.in, 0, from, to);
+    return;
+  }
+  int64_t first = (begin << shift) - row.before, last = (end << shift) - row.before;
+  DP_PASTE(return_pixels, SUFFIX)(kind, &row, sources, count, numbers, 0, first, 0, from, to);
+  DP_PASTE(return_sized, SUFFIX)(kind, &row, sources, count, numbers, begin, end, from, to);
+  DP_PASTE(return_pixels, SUFFIX)
+  (kind, &row, sources, count, numbers, last, row.in, end - 1 - shared, from, to);
+}
+
+static void DP_PASTE(return_shares, SUFFIX)(const dp_pooling_row *row, const void *shares,
+                                            void *to) {
+  const dp_pooling_source source = {.gradient = shares};
+  DP_PASTE(return_row, SUFFIX)(TO_ALL, row, &source, 1, to, to);
+}
+static void DP_PASTE(return_to_places, SUFFIX)(const dp_pooling_row *row,
+                                               const dp_pooling_source *sources, int64_t count,
+                                               void *to) {
+  DP_PASTE(return_row, SUFFIX)(TO_PLACES, row, sources, count, to, to);
+}
+static void DP_PASTE(return_to_equals, SUFFIX)(const dp_pooling_row *row,
+                                               const dp_pooling_source *sources, int64_t count,
+                                               const void *from, void *to) {
+  DP_PASTE(return_row, SUFFIX)(TO_EQUALS, row, sources, count, from, to);
 }
 #undef INTEGERS
 #undef PLACES
@@ -239,6 +322,5 @@ static void DP_PASTE(row_return, SUFFIX)(const dp_pooling_row *given,
 #undef CHOOSE
 #undef CHOOSE_LARGER
 #undef ADD_AT
-#undef MASK
 #undef LOAD_PLACES
 #undef STORE_PLACES

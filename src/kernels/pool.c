@@ -1,6 +1,6 @@
-/* MaxPool and AvgPool in two and three dimensions. A row of output pixels is filled tap by tap: for
- * each place in the window one loop goes over the pixels for which that place is inside the image,
- * all channels together. 16-bit floats are widened to float. */
+/* MaxPool and AvgPool in two and three dimensions, a row of output pixels at a time. Where windows
+ * share many rows, what they have in each row is found once and kept in a ring, and then joined.
+ * Rows of output pixels are what threads share. */
 #include "kernels/families_internal.h"
 
 #include <float.h>
@@ -10,6 +10,8 @@
 #include "kernels/matmul_internal.h"
 #include "kernels/pool_internal.h"
 #include "kernels/support_internal.h"
+
+#define ALIGNMENT 64
 
 /* ---- Attributes ---- */
 static dp_status *refuse_sizes(const dp_pooling_state *state, const dp_window_values *sizes) {
@@ -62,6 +64,8 @@ dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *memory) {
   DP_RETURN_IF_ERROR(dp_node_get_type(node, "T", &state->dtype));
   state->work = dp_gemm_work_type(state->dtype);
   state->fns = &dp_pooling_table()->fns[state->work];
+  const dp_pooling_row_fns *rows = &dp_pooling_table()->rows[state->dtype];
+  state->rows = rows->largest ? rows : NULL;
   state->is_average = strncmp(op, "AvgPool", 7) == 0;
   DP_RETURN_IF_ERROR(dp_window_read(node, strstr(op, "3D") ? 5 : 4, &state->attrs));
   if (state->attrs.channels_first)
@@ -172,6 +176,44 @@ dp_pooling_box dp_pooling_box_of(const dp_pooling_plan *plan, int64_t index) {
   return box;
 }
 
+/* ---- Rows ---- */
+dp_pooling_span dp_pooling_span_under(const dp_pooling_plan *plan, int64_t index) {
+  const dp_window *d = plan->dims;
+  int64_t at[] = {index / d[1].out, index % d[1].out};
+  dp_pooling_span span;
+  for (int i = 0; i < 2; ++i) {
+    span.first[i] = dp_window_first(&d[i], at[i]);
+    span.last[i] = dp_window_last(&d[i], at[i]);
+  }
+  return span;
+}
+
+dp_pooling_span dp_pooling_span_over(const dp_pooling_plan *plan, int64_t index) {
+  const dp_window *d = plan->dims;
+  int64_t at[] = {index / d[1].in, index % d[1].in};
+  dp_pooling_span span;
+  for (int i = 0; i < 2; ++i)
+    dp_pooling_windows_over(&d[i], at[i], &span.first[i], &span.last[i]);
+  return span;
+}
+
+int64_t dp_pooling_most_rows(const dp_pooling_plan *plan) {
+  int64_t most = 1;
+  for (int i = 0; i < 2; ++i)
+    most *= plan->dims[i].size < plan->dims[i].in ? plan->dims[i].size : plan->dims[i].in;
+  return most;
+}
+
+int64_t dp_pooling_list_rows(const dp_pooling_plan *plan, const dp_pooling_span *span,
+                             int64_t image, const void *data, size_t pixel, const void **rows_out) {
+  int64_t count = 0;
+  for (int64_t z = span->first[0]; z < span->last[0]; ++z)
+    for (int64_t y = span->first[1]; y < span->last[1]; ++y)
+      rows_out[count++] =
+          (const char *)data + (size_t)dp_pooling_row_start(plan, false, image, z, y) * pixel;
+  return count;
+}
+
 /* ---- Forward ---- */
 typedef struct pool_work {
   const dp_pooling_state *state;
@@ -180,7 +222,62 @@ typedef struct pool_work {
   char *to;
 } pool_work;
 
-/* Place x of the window for a whole row of output pixels. */
+/* Rows of output pixels: [batch, depth, height]. */
+static void run_rows(void *arg, int64_t begin, int64_t end) {
+  const pool_work *work = arg;
+  const dp_pooling_plan *plan = work->plan;
+  const dp_pooling_row_fns *fns = work->state->rows;
+  const dp_pooling_row row = dp_pooling_row_of(plan);
+  int64_t per_image = plan->dims[0].out * plan->dims[1].out;
+  size_t pixel = (size_t)plan->channels * dp_dtype_size(work->state->dtype);
+  const void **rows = dp_malloc((size_t)dp_pooling_most_rows(plan) * sizeof *rows);
+  for (int64_t i = begin; i < end; ++i) {
+    dp_pooling_span span = dp_pooling_span_under(plan, i % per_image);
+    int64_t count = dp_pooling_list_rows(plan, &span, i / per_image, work->from, pixel, rows);
+    (work->state->is_average ? fns->average : fns->largest)(
+        &row, rows, count, work->to + (size_t)(i * row.out) * pixel);
+  }
+  dp_free(rows);
+}
+
+/* The same with parts: what the windows have of one row of the height, in all of their depth. */
+static void run_parts(void *arg, int64_t begin, int64_t end) {
+  const pool_work *work = arg;
+  const dp_pooling_plan *plan = work->plan;
+  const dp_pooling_row_fns *fns = work->state->rows;
+  bool is_average = work->state->is_average;
+  const dp_pooling_row row = dp_pooling_row_of(plan);
+  int64_t height = plan->dims[1].out, depth = plan->dims[0].out, known = 0;
+  int64_t ring = plan->dims[1].size < plan->dims[1].in ? plan->dims[1].size : plan->dims[1].in;
+  size_t pixel = (size_t)plan->channels * dp_dtype_size(work->state->dtype);
+  size_t bytes = (size_t)(row.out * row.channels) * dp_dtype_size(work->state->work);
+  const void **rows = dp_malloc((size_t)(dp_pooling_most_rows(plan) + ring) * sizeof *rows);
+  const void **parts = rows + dp_pooling_most_rows(plan);
+  bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  char *memory = dp_malloc((size_t)ring * bytes + ALIGNMENT);
+  char *start = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
+  for (int64_t i = begin; i < end; ++i) {
+    dp_pooling_span span = dp_pooling_span_under(plan, i % (depth * height)), one = span;
+    int64_t image = i / (depth * height), first = span.first[1], last = span.last[1];
+    known = i == begin || i % height == 0 || known < first ? first : known;
+    for (; known < last; ++known) {
+      one.first[1] = known;
+      one.last[1] = known + 1;
+      int64_t count = dp_pooling_list_rows(plan, &one, image, work->from, pixel, rows);
+      (is_average ? fns->sum_part : fns->largest_part)(&row, rows, count,
+                                                       start + (size_t)(known % ring) * bytes);
+    }
+    for (int64_t y = first; y < last; ++y)
+      parts[y - first] = start + (size_t)(y % ring) * bytes;
+    (is_average ? fns->join_average : fns->join_largest)(&row, parts, last - first,
+                                                         dp_pooling_span_size(&span),
+                                                         work->to + (size_t)(i * row.out) * pixel);
+  }
+  dp_free(memory);
+  dp_free(rows);
+}
+
+/* Place x of the windows of integers for a whole row of output pixels. */
 static void take_place_in_row(const pool_work *work, const char *row, char *to, int64_t x) {
   const dp_window *w = &work->plan->dims[2];
   size_t size = dp_dtype_size(work->state->work);
@@ -188,62 +285,26 @@ static void take_place_in_row(const pool_work *work, const char *row, char *to, 
   int64_t begin = offset < 0 ? (-offset + w->stride - 1) / w->stride : 0;
   int64_t end = offset >= w->in ? 0 : (w->in - 1 - offset) / w->stride + 1;
   end = end < w->out ? end : w->out;
-  if (begin >= end)
-    return;
-  const dp_pooling_fns *fns = work->state->fns;
-  (work->state->is_average ? fns->add : fns->take_largest)(
-      to + (size_t)(begin * channels) * size,
-      row + (size_t)((begin * w->stride + offset) * channels) * size, end - begin, channels,
-      w->stride * channels);
+  if (begin < end)
+    work->state->fns->take_largest(to + (size_t)(begin * channels) * size,
+                                   row + (size_t)((begin * w->stride + offset) * channels) * size,
+                                   end - begin, channels, w->stride * channels);
 }
 
-static void divide_row(const pool_work *work, char *to, int64_t rows) {
-  const dp_window *w = &work->plan->dims[2];
-  size_t pixel = (size_t)work->plan->channels * dp_dtype_size(work->state->work);
-  for (int64_t x = 0; x < w->out; ++x) {
-    int64_t count = rows * (dp_window_last(w, x) - dp_window_first(w, x));
-    work->state->fns->scale(to + (size_t)x * pixel, work->plan->channels, 1.0 / (double)count);
-  }
-}
-
-/* The same rows of flat images, where nothing is stored before it is whole. */
-static void run_flat_rows(void *arg, int64_t begin, int64_t end) {
-  const pool_work *work = arg;
-  const dp_window *d = work->plan->dims;
-  const dp_pooling_fns *fns = work->state->fns;
-  size_t pixel = (size_t)work->plan->channels * dp_dtype_size(work->state->work);
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % d[1].out, image = i / d[1].out;
-    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
-    int64_t first = (image * d[1].in + dp_window_first(&d[1], y)) * d[2].in;
-    (work->state->is_average ? fns->row_average : fns->row_largest)(
-        &row, work->from + (size_t)first * pixel, work->to + (size_t)(i * d[2].out) * pixel);
-  }
-}
-
-/* Rows of output pixels: [batch, depth, height]. */
-static void run_rows(void *arg, int64_t begin, int64_t end) {
+/* Rows of output pixels of integers: [batch, height]. */
+static void run_integers(void *arg, int64_t begin, int64_t end) {
   const pool_work *work = arg;
   const dp_window *d = work->plan->dims;
   size_t size = dp_dtype_size(work->state->work);
   int64_t in_row = d[2].in * work->plan->channels, out_row = d[2].out * work->plan->channels;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % d[1].out, z = i / d[1].out % d[0].out, image = i / d[1].out / d[0].out;
+    int64_t y = i % d[1].out, image = i / d[1].out;
     char *to = work->to + (size_t)(i * out_row) * size;
-    if (work->state->is_average)
-      memset(to, 0, (size_t)out_row * size);
-    else
-      work->state->fns->fill_least(to, out_row);
-    int64_t z_first = dp_window_first(&d[0], z), z_last = dp_window_last(&d[0], z);
-    int64_t y_first = dp_window_first(&d[1], y), y_last = dp_window_last(&d[1], y);
-    for (int64_t from_z = z_first; from_z < z_last; ++from_z)
-      for (int64_t from_y = y_first; from_y < y_last; ++from_y) {
-        int64_t row = (image * d[0].in + from_z) * d[1].in + from_y;
-        for (int64_t x = 0; x < d[2].size; ++x)
-          take_place_in_row(work, work->from + (size_t)(row * in_row) * size, to, x);
-      }
-    if (work->state->is_average)
-      divide_row(work, to, (z_last - z_first) * (y_last - y_first));
+    work->state->fns->fill_least(to, out_row);
+    for (int64_t from_y = dp_window_first(&d[1], y); from_y < dp_window_last(&d[1], y); ++from_y)
+      for (int64_t x = 0; x < d[2].size; ++x)
+        take_place_in_row(work, work->from + (size_t)((image * d[1].in + from_y) * in_row) * size,
+                          to, x);
   }
 }
 
@@ -261,16 +322,20 @@ static void run_channels(void *arg, int64_t begin, int64_t end) {
 
 static void run_pool(dp_op_context *context, const pool_work *work) {
   const dp_pooling_plan *plan = work->plan;
-  if (plan->depth_window > 1) {
+  const dp_window *d = plan->dims;
+  int64_t row = d[2].out * plan->channels * (int64_t)dp_dtype_size(work->state->work);
+  int64_t count = plan->batch * d[0].out * d[1].out;
+  /* Vectors that are loaded and stored for one of the output. */
+  int64_t whole = d[0].size * d[1].size * d[2].size + 1;
+  int64_t in_parts = d[1].stride * (d[0].size * d[2].size + 1) + d[1].size + 1;
+  bool has_parts = work->state->rows && in_parts < whole && plan->in.elements > 0;
+  if (plan->depth_window > 1)
     dp_op_for(context, plan->out.elements, plan->depth_window, run_channels, (void *)work);
-    return;
-  }
-  int64_t taps = plan->dims[0].size * plan->dims[1].size * plan->dims[2].size;
-  int64_t row = plan->dims[2].out * plan->channels * (int64_t)dp_dtype_size(work->state->work);
-  dp_op_for(context, plan->batch * plan->dims[0].out * plan->dims[1].out,
-            row * taps / 16 + 20 * taps,
-            plan->dims[0].in == 1 && work->state->fns->row_largest ? run_flat_rows : run_rows,
-            (void *)work);
+  else if (!work->state->rows)
+    dp_op_for(context, count, row * whole / 16 + 20 * whole, run_integers, (void *)work);
+  else
+    dp_op_for(context, count, row * ((has_parts ? in_parts : whole) + 8) / 128 + 50,
+              has_parts ? run_parts : run_rows, (void *)work);
 }
 
 static dp_status *pool_compute(dp_op_context *context, void *memory) {
@@ -285,16 +350,16 @@ static dp_status *pool_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.out, &output));
   if (plan.out.elements == 0)
     return NULL;
-  pool_work work = {.state = state, .plan = &plan, .to = output->data};
+  pool_work work = {.state = state, .plan = &plan, .from = input->data, .to = output->data};
+  if (state->dtype == state->work || plan.depth_window == 1) {
+    run_pool(context, &work);
+    return NULL;
+  }
   const void *from;
   dp_buffer *widened = NULL, *result = NULL;
   dp_status *status;
   DP_RETURN_IF_ERROR(dp_gemm_widen(context, input, state->work, &from, &widened));
   work.from = from;
-  if (state->dtype == state->work) {
-    run_pool(context, &work);
-    return NULL;
-  }
   DP_GOTO_IF_ERROR(status, done,
                    dp_buffer_create((size_t)plan.out.elements * sizeof(float), &result));
   work.to = result->data;

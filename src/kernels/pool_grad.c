@@ -1,7 +1,8 @@
 /* Gradients of poolings, and MaxPoolWithArgmax. The gradient of a maximum goes to the first place
  * in the window that holds it, found again from the input (pool_places.c has the one that is told
- * the place); of a three-dimensional one, to all places that hold it. Images, and blocks of
- * channels within them, are what threads share. */
+ * the place); of a three-dimensional one, to all places that hold it. Floats are taken a row at a
+ * time, and rows are what threads share. Integers and a few odd windows are taken pixel by pixel,
+ * 16-bit floats being widened then, and images and blocks of channels are shared. */
 #include "kernels/families_internal.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "kernels/pool_internal.h"
 #include "kernels/support_internal.h"
 
-#define BLOCK 128 /* channels of one task */
+#define BLOCK 128          /* channels of one task */
+#define PLACES_AT_ONCE 256 /* that are checked before they are written to */
 
 typedef struct gradient_work gradient_work;
 typedef void (*pixel_fn)(const gradient_work *work, int64_t image, int64_t index, int64_t channel,
@@ -17,8 +19,9 @@ typedef void (*pixel_fn)(const gradient_work *work, int64_t image, int64_t index
 struct gradient_work {
   const dp_pooling_state *state;
   const dp_pooling_plan *plan;
-  pixel_fn run;
-  bool zeroes; /* the result, whose pixels are the input's, starts as zeros */
+  pixel_fn run;     /* NULL: always row by row */
+  bool zeroes;      /* the result, whose pixels are the input's, starts as zeros */
+  int32_t slots[3]; /* of the inputs that are the next three; negative: none */
   const char *in, *out, *gradient;
   char *to;
   char *places; /* of MaxPoolWithArgmax */
@@ -96,21 +99,6 @@ static void place_pixel(const gradient_work *work, int64_t image, int64_t index,
   }
 }
 
-static void equal_pixel(const gradient_work *work, int64_t image, int64_t index, int64_t channel,
-                        int64_t count) {
-  const dp_pooling_plan *plan = work->plan;
-  dp_pooling_box box = dp_pooling_box_of(plan, index);
-  int64_t at = place(work, image, dp_pooling_pixels_out(plan), index, channel);
-  for (int64_t z = box.first[0]; z < box.last[0]; ++z)
-    for (int64_t y = box.first[1]; y < box.last[1]; ++y)
-      for (int64_t x = box.first[2]; x < box.last[2]; ++x) {
-        int64_t pixel = (z * plan->dims[1].in + y) * plan->dims[2].in + x;
-        int64_t from = place(work, image, dp_pooling_pixels_in(plan), pixel, channel);
-        work->state->fns->add_equal(work->to + from, work->in + from, work->out + at,
-                                    work->gradient + at, count);
-      }
-}
-
 /* The window over which TensorFlow spreads the gradient of an average: a window larger than the
  * image is cut at the end only, although the average itself was taken over less. */
 static dp_pooling_box spread_box(const dp_pooling_plan *plan, int64_t index) {
@@ -138,127 +126,156 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
       }
 }
 
-/* ---- Flat images ---- */
-/* Averages over windows larger than the image are spread otherwise (spread_box). */
-static bool is_flat(const gradient_work *work) {
-  const dp_window *d = work->plan->dims;
-  if (d[0].in != 1 || d[1].out == 0 || !work->state->fns->row_gather)
-    return false;
-  if (work->run == spread_pixel)
-    return d[1].size <= d[1].in && d[2].size <= d[2].in;
-  return work->run == scatter_pixel || work->run == gather_pixel;
+/* ---- Row by row ---- */
+static size_t pixel_size(const gradient_work *work) {
+  return (size_t)work->plan->channels * dp_dtype_size(work->state->dtype);
 }
 
-/* Row y of the windows of an image, where their first row begins in the input. */
-static int64_t row_start(const gradient_work *work, int64_t image, int64_t y) {
-  const dp_window *d = work->plan->dims;
-  return place(work, image, dp_pooling_pixels_in(work->plan), dp_window_first(&d[1], y) * d[2].in,
-               0);
-}
-
-/* Rows of output pixels: [batch, height]. */
+/* Rows of output pixels: [batch, depth, height]. */
 static void pick_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
-  const dp_window *d = work->plan->dims;
+  const dp_pooling_plan *plan = work->plan;
+  const dp_pooling_row row = dp_pooling_row_of(plan);
+  int64_t per_image = plan->dims[0].out * plan->dims[1].out, most = dp_pooling_most_rows(plan);
+  const void **rows = dp_malloc((size_t)most * 2 * sizeof *rows);
   for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % d[1].out, image = i / d[1].out, from = row_start(work, image, y);
-    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
-    work->state->fns->row_picks(&row, work->in + from, work->gradient + from,
-                                work->to + place(work, 0, 0, i * d[2].out, 0));
+    dp_pooling_span span = dp_pooling_span_under(plan, i % per_image);
+    int64_t image = i / per_image, count;
+    count = dp_pooling_list_rows(plan, &span, image, work->in, pixel_size(work), rows);
+    dp_pooling_list_rows(plan, &span, image, work->gradient, pixel_size(work), rows + most);
+    work->state->rows->picks(&row, rows, rows + most, count,
+                             work->to + (size_t)(i * row.out) * pixel_size(work));
   }
+  dp_free(rows);
 }
 
-/* Rows of input pixels under averages: [batch, height]. What the rows of windows over the current
- * one give to each of their pixels is kept in a ring. */
-static void gather_rows(void *arg, int64_t begin, int64_t end) {
-  const gradient_work *work = arg;
-  const dp_window *d = work->plan->dims;
-  int64_t ring = (d[1].size - 1) / d[1].stride + 1, bytes = place(work, 0, 0, d[2].out, 0);
-  char *memory = dp_malloc((size_t)(ring * bytes));
-  const void **shares = dp_malloc((size_t)ring * sizeof *shares);
-  int64_t known = 0; /* rows of windows of this image */
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t y = i % d[1].in, image = i / d[1].in, count = 0;
-    int64_t first = (y + d[1].before - d[1].size + d[1].stride) / d[1].stride;
-    int64_t last = (y + d[1].before) / d[1].stride;
-    first = y + d[1].before < d[1].size ? 0 : first;
-    last = last < d[1].out ? last : d[1].out - 1;
-    known = i == begin || y == 0 || known < first ? first : known;
-    dp_pooling_row row;
-    for (; known <= last; ++known) {
-      row = dp_pooling_row_of(work->plan, known);
-      int64_t at = place(work, image, dp_pooling_pixels_out(work->plan), known * d[2].out, 0);
-      work->state->fns->row_shares(&row, work->gradient + at, memory + known % ring * bytes);
+/* The rows of windows of `span`; returns how many. */
+static int64_t list_sources(const gradient_work *work, int64_t image, const dp_pooling_span *span,
+                            dp_pooling_source *sources) {
+  const dp_pooling_plan *plan = work->plan;
+  const dp_window *d = plan->dims;
+  int64_t count = 0;
+  for (int64_t z = span->first[0]; z < span->last[0]; ++z)
+    for (int64_t y = span->first[1]; y < span->last[1]; ++y) {
+      size_t at = (size_t)dp_pooling_row_start(plan, true, image, z, y) * pixel_size(work);
+      int64_t depth = dp_window_last(&d[0], z) - dp_window_first(&d[0], z);
+      int64_t height = dp_window_last(&d[1], y) - dp_window_first(&d[1], y);
+      sources[count++] = (dp_pooling_source){.gradient = work->gradient + at,
+                                             .largest = work->out ? work->out + at : NULL,
+                                             .rows = depth * height};
     }
-    for (int64_t window = first; window <= last; ++window)
-      shares[count++] = memory + window % ring * bytes;
-    row = dp_pooling_row_of(work->plan, 0);
-    work->state->fns->row_gather(&row, shares, count, work->to + place(work, 0, 0, i * d[2].in, 0));
+  return count;
+}
+
+/* The most rows of windows over a row of pixels. */
+static int64_t most_sources(const dp_pooling_plan *plan) {
+  return dp_pooling_most_over(&plan->dims[0]) * dp_pooling_most_over(&plan->dims[1]);
+}
+
+/* Rows of input pixels: [batch, depth, height]. Shares stay as long as the windows are the same. */
+static void return_rows(void *arg, int64_t begin, int64_t end) {
+  const gradient_work *work = arg;
+  const dp_pooling_plan *plan = work->plan;
+  const dp_pooling_row_fns *fns = work->state->rows;
+  const dp_pooling_row row = dp_pooling_row_of(plan);
+  int64_t per_image = plan->dims[0].in * plan->dims[1].in;
+  size_t bytes = (size_t)(row.in * row.channels) * dp_dtype_size(work->state->dtype);
+  dp_pooling_source *sources = dp_malloc((size_t)most_sources(plan) * sizeof *sources);
+  void *shares = dp_malloc((size_t)(row.out * row.channels) * dp_dtype_size(work->state->work));
+  dp_pooling_span known = {{0}, {0}};
+  for (int64_t i = begin; i < end; ++i) {
+    dp_pooling_span span = dp_pooling_span_over(plan, i % per_image);
+    bool is_known = i > begin && i % per_image > 0 && memcmp(&span, &known, sizeof span) == 0;
+    int64_t count = is_known ? 0 : list_sources(work, i / per_image, &span, sources);
+    char *to = work->to + (size_t)i * bytes;
+    known = span;
+    if (dp_pooling_span_size(&span) == 0)
+      memset(to, 0, bytes);
+    else if (work->in)
+      fns->return_to_equals(&row, sources, dp_pooling_span_size(&span),
+                            work->in + (size_t)i * bytes, to);
+    else if (!is_known)
+      fns->shares(&row, sources, count, shares);
+    if (!work->in && dp_pooling_span_size(&span) > 0)
+      fns->return_shares(&row, shares, to);
   }
   dp_free(shares);
-  dp_free(memory);
+  dp_free(sources);
 }
 
-/* Rows [begin, end) of the windows of an image, which write the rows of pixels from where theirs
- * begin to where those of `end` do. What rows of windows before them give is found out again; rows
- * of pixels that are others' are `spare`. */
-static void spread_image(const gradient_work *work, int64_t image, int64_t begin, int64_t end,
-                         char *spare, void **to) {
-  const dp_window *d = work->plan->dims;
-  int64_t own = begin > 0 ? dp_window_first(&d[1], begin) : 0, ready = own;
-  int64_t limit = end < d[1].out ? dp_window_first(&d[1], end) : d[1].in, y = begin;
-  int64_t bytes = place(work, 0, 0, d[2].in, 0);
-  char *pixels = work->to + place(work, image, dp_pooling_pixels_in(work->plan), 0, 0);
-  while (y > 0 && dp_window_last(&d[1], y - 1) > own)
-    --y;
-  for (; y < end; ++y) {
-    int64_t first = dp_window_first(&d[1], y), last = dp_window_last(&d[1], y);
-    for (; ready < first && ready < limit; ++ready)
-      memset(pixels + ready * bytes, 0, (size_t)bytes);
-    for (int64_t i = first; i < last; ++i)
-      to[i - first] = i >= own && i < limit ? pixels + i * bytes : spare;
-    int64_t fresh = last - (first > ready ? first : ready);
-    dp_pooling_row row = dp_pooling_row_of(work->plan, y);
-    work->state->fns->row_spread(
-        &row, work->in + row_start(work, image, y),
-        work->gradient + place(work, image, dp_pooling_pixels_out(work->plan), y * d[2].out, 0), to,
-        fresh > 0 ? fresh : 0);
-    ready = last > ready ? last : ready;
-  }
-  for (; ready < limit; ++ready)
-    memset(pixels + ready * bytes, 0, (size_t)bytes);
+/* The places of a row of windows, whose first pixel without padding is `first`, as indices. */
+static void write_indices(const gradient_work *work, const uint8_t *places, const int64_t *offsets,
+                          int64_t first, int64_t at) {
+  int64_t channels = work->plan->channels, step = work->plan->dims[2].stride * channels;
+  int32_t *small = (int32_t *)work->places + at;
+  int64_t *large = (int64_t *)work->places + at;
+  first *= channels;
+  for (int64_t x = 0; x < work->plan->dims[2].out; ++x, first += step)
+    for (int64_t c = 0; c < channels; ++c) {
+      int64_t index = first + c + offsets[*places++];
+      if (work->place_type == DP_INT32)
+        *small++ = (int32_t)index;
+      else
+        *large++ = index;
+    }
 }
 
-/* Rows of windows: [batch, height]. */
-static void spread_rows(void *arg, int64_t begin, int64_t end) {
+/* Rows of output pixels with their places: [batch, height]. */
+static void index_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
-  const dp_window *height = &work->plan->dims[1];
-  size_t bytes = (size_t)place(work, 0, 0, work->plan->dims[2].in, 0);
-  char *spare = dp_malloc(bytes);
-  void **to = dp_malloc((size_t)height->size * sizeof *to);
-  memset(spare, 0, bytes);
-  while (begin < end) {
-    int64_t first = begin % height->out, last = first + end - begin;
-    last = last < height->out ? last : height->out;
-    spread_image(work, begin / height->out, first, last, spare, to);
-    begin += last - first;
+  const dp_pooling_plan *plan = work->plan;
+  const dp_window *d = plan->dims;
+  const dp_pooling_row row = dp_pooling_row_of(plan);
+  int64_t offsets[DP_POOLING_MOST_PLACES], width = row.out * row.channels;
+  const void *rows[DP_POOLING_MOST_PLACES];
+  uint8_t *places = dp_malloc((size_t)width);
+  for (int64_t i = 0; i < d[1].size * d[2].size; ++i)
+    offsets[i] = (i / d[2].size * d[2].in + i % d[2].size) * row.channels;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t y = i % d[1].out, image = i / d[1].out, start = y * d[1].stride - d[1].before;
+    dp_pooling_span span = dp_pooling_span_under(plan, y);
+    int64_t count = dp_pooling_list_rows(plan, &span, image, work->in, pixel_size(work), rows);
+    work->state->rows->places(&row, rows, count, (span.first[1] - start) * row.size,
+                              work->to + (size_t)(i * row.out) * pixel_size(work), places);
+    int64_t first = (work->state->batch_in_index ? image * d[1].in : 0) + start;
+    write_indices(work, places, offsets, first * d[2].in - d[2].before, i * width);
   }
-  dp_free(to);
-  dp_free(spare);
+  dp_free(places);
 }
 
-static void run_flat(dp_op_context *context, const gradient_work *work) {
+/* Averages over windows larger than the image are spread otherwise (spread_box). */
+static bool has_rows(const gradient_work *work) {
   const dp_window *d = work->plan->dims;
-  int64_t row = d[2].out * (work->plan->channels * d[1].size * d[2].size / 8 + 20);
-  if (work->run == gather_pixel)
-    dp_op_for(context, work->plan->batch * d[1].out, row, pick_rows, (void *)work);
-  else if (work->in)
-    dp_op_for(context, work->plan->batch * d[1].out, row * 2, spread_rows, (void *)work);
-  else
-    dp_op_for(context, work->plan->batch * d[1].in, row * 2 / d[1].stride + 20, gather_rows,
-              (void *)work);
+  if (!work->state->rows || work->plan->in.elements == 0 || work->plan->out.elements == 0)
+    return false;
+  if (work->run == spread_pixel)
+    return d[0].size <= d[0].in && d[1].size <= d[1].in && d[2].size <= d[2].in;
+  return (work->run != scatter_pixel && work->run != place_pixel) ||
+         dp_pooling_has_places(work->plan);
 }
 
+static void run_rows(dp_op_context *context, const gradient_work *work) {
+  const dp_pooling_plan *plan = work->plan;
+  const dp_window *d = plan->dims;
+  int64_t taps = d[0].size * d[1].size * d[2].size;
+  int64_t overlap = most_sources(plan) * (work->in ? dp_pooling_most_over(&d[2]) : 1);
+  const dp_pooling_places_work spread = {.state = work->state,
+                                         .plan = plan,
+                                         .in = work->in,
+                                         .gradient = work->gradient,
+                                         .to = work->to};
+  if (work->run == scatter_pixel)
+    dp_pooling_spread(context, &spread);
+  else if (work->run == gather_pixel || work->run == place_pixel)
+    dp_op_for(context, plan->batch * d[0].out * d[1].out,
+              d[2].out * (plan->channels * (taps + 8) / 16 + 20),
+              work->run == gather_pixel ? pick_rows : index_rows, (void *)work);
+  else
+    dp_op_for(context, plan->batch * d[0].in * d[1].in,
+              d[2].in * plan->channels * (overlap + 8) / 32 + 50, return_rows, (void *)work);
+}
+
+/* ---- Pixel by pixel ---- */
 /* Task i: block i % blocks of the channels of image i / blocks. */
 static void run_blocks(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
@@ -277,12 +294,8 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static void run_all(dp_op_context *context, const gradient_work *work) {
+static void run_pixels(dp_op_context *context, const gradient_work *work) {
   const dp_pooling_plan *plan = work->plan;
-  if (is_flat(work)) {
-    run_flat(context, work);
-    return;
-  }
   int64_t taps = plan->dims[0].size * plan->dims[1].size * plan->dims[2].size;
   int64_t channels = plan->channels < BLOCK ? plan->channels : BLOCK;
   int64_t cost = dp_pooling_pixels_out(plan) * taps * (channels / 4 + 5) + 100;
@@ -290,33 +303,44 @@ static void run_all(dp_op_context *context, const gradient_work *work) {
             (void *)work);
 }
 
-/* ---- Operands in the work type ---- */
-static dp_status *widen(dp_op_context *context, gradient_work *work, int32_t slot, int buffer,
-                        const char **data_out) {
-  const void *data;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, dp_op_input(context, slot), work->state->work, &data,
-                                   &work->buffers[buffer]));
-  *data_out = data;
-  return NULL;
-}
-
 static void release_buffers(gradient_work *work) {
   for (int i = 0; i < 4; ++i)
     dp_buffer_release(work->buffers[i]);
 }
 
-/* Runs into output 0, through a buffer when it has 16-bit floats. */
-static dp_status *run_to_output(dp_op_context *context, gradient_work *work, dp_tensor *output) {
-  if (work->state->dtype == work->state->work) {
-    work->to = output->data;
-    run_all(context, work);
-    return NULL;
+/* Widens the operands, runs into a buffer and narrows the result. */
+static dp_status *run_widened(dp_op_context *context, gradient_work *work, dp_tensor *output) {
+  const char **operands[] = {&work->in, &work->out, &work->gradient};
+  dp_status *status = NULL;
+  for (int i = 0; i < 3; ++i) {
+    const void *data = NULL;
+    if (*operands[i])
+      DP_GOTO_IF_ERROR(status, done,
+                       dp_gemm_widen(context, dp_op_input(context, work->slots[i]),
+                                     work->state->work, &data, &work->buffers[i]));
+    *operands[i] = data;
   }
-  size_t bytes = (size_t)dp_tensor_elements(output) * sizeof(float);
-  DP_RETURN_IF_ERROR(dp_buffer_create(bytes, &work->buffers[3]));
+  DP_GOTO_IF_ERROR(
+      status, done,
+      dp_buffer_create((size_t)dp_tensor_elements(output) * sizeof(float), &work->buffers[3]));
   work->to = work->buffers[3]->data;
-  run_all(context, work);
+  run_pixels(context, work);
   dp_gemm_narrow(context, work->buffers[3]->data, output);
+done:
+  release_buffers(work);
+  return status;
+}
+
+/* Runs on inputs slots[0 .. 2], none where it is negative, into `output`. */
+static dp_status *run_all(dp_op_context *context, gradient_work *work, dp_tensor *output) {
+  const char **operands[] = {&work->in, &work->out, &work->gradient};
+  for (int i = 0; i < 3; ++i)
+    if (work->slots[i] >= 0)
+      *operands[i] = dp_op_input(context, work->slots[i])->data;
+  work->to = output->data;
+  if (!has_rows(work) && work->state->dtype != work->state->work)
+    return run_widened(context, work, output);
+  (has_rows(work) ? run_rows : run_pixels)(context, work);
   return NULL;
 }
 
@@ -342,7 +366,8 @@ static dp_status *plan_gradient(dp_op_context *context, const dp_pooling_state *
 static dp_status *run_three(dp_op_context *context, const dp_pooling_state *state, pixel_fn run,
                             bool is_second) {
   dp_pooling_plan plan;
-  gradient_work work = {.state = state, .plan = &plan, .run = run, .zeroes = !is_second};
+  gradient_work work = {
+      .state = state, .plan = &plan, .run = run, .zeroes = !is_second, .slots = {0, 1, 2}};
   const char *const names[] = {"tensor_in", "tensor_out",
                                is_second ? "out_grad_backprop" : "out_backprop"};
   for (int i = 0; i < 3; ++i)
@@ -354,24 +379,15 @@ static dp_status *run_three(dp_op_context *context, const dp_pooling_state *stat
   DP_RETURN_IF_ERROR(dp_pooling_check_shape("grad", is_second ? &plan.in : &plan.out,
                                             &dp_op_input(context, 2)->shape));
   dp_tensor *output;
-  dp_status *status;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, is_second ? &plan.out : &plan.in, &output));
-  if (dp_tensor_elements(output) == 0)
-    return NULL;
-  DP_GOTO_IF_ERROR(status, done, widen(context, &work, 0, 0, &work.in));
-  DP_GOTO_IF_ERROR(status, done, widen(context, &work, 1, 1, &work.out));
-  DP_GOTO_IF_ERROR(status, done, widen(context, &work, 2, 2, &work.gradient));
-  status = run_to_output(context, &work, output);
-done:
-  release_buffers(&work);
-  return status;
+  return dp_tensor_elements(output) > 0 ? run_all(context, &work, output) : NULL;
 }
 
 static dp_status *max_gradient_compute(dp_op_context *context, void *state) {
   return run_three(context, state, scatter_pixel, false);
 }
 static dp_status *max_gradient_3d_compute(dp_op_context *context, void *state) {
-  return run_three(context, state, equal_pixel, false);
+  return run_three(context, state, NULL, false);
 }
 static dp_status *max_second_gradient_compute(dp_op_context *context, void *state) {
   return run_three(context, state, gather_pixel, true);
@@ -395,17 +411,11 @@ static dp_status *average_gradient_compute(dp_op_context *context, void *memory)
     return dp_status_create(DP_UNIMPLEMENTED,
                             "Non-spatial pooling is not yet supported. Volunteers? :)");
   DP_RETURN_IF_ERROR(dp_pooling_check_shape("grad", &plan.out, &gradient->shape));
-  gradient_work work = {.state = state, .plan = &plan, .run = spread_pixel, .zeroes = true};
+  gradient_work work = {
+      .state = state, .plan = &plan, .run = spread_pixel, .zeroes = true, .slots = {-1, -1, 1}};
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.in, &output));
-  if (plan.in.elements == 0)
-    return NULL;
-  dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, widen(context, &work, 1, 0, &work.gradient));
-  status = run_to_output(context, &work, output);
-done:
-  release_buffers(&work);
-  return status;
+  return plan.in.elements > 0 ? run_all(context, &work, output) : NULL;
 }
 
 /* ---- Largest elements with their places ---- */
@@ -420,22 +430,38 @@ static dp_status *argmax_compute(dp_op_context *context, void *memory) {
   gradient_work work = {.state = state,
                         .plan = &plan,
                         .run = place_pixel,
+                        .slots = {0, -1, -1},
                         .place_type = dp_op_output_type(context, 1)};
   dp_tensor *output, *places;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.out, &output));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &plan.out, &places));
   work.places = places->data;
-  if (plan.out.elements == 0)
-    return NULL;
-  dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, widen(context, &work, 0, 0, &work.in));
-  status = run_to_output(context, &work, output);
-done:
-  release_buffers(&work);
-  return status;
+  return plan.out.elements > 0 ? run_all(context, &work, output) : NULL;
 }
 
-/* The gradient from places that are given. */
+/* ---- The gradient from places that are given ---- */
+/* Adds the gradient of one image at `places`, in which `start` is the image's first element. */
+static dp_status *add_image(const gradient_work *work, const dp_tensor *places, int64_t image,
+                            int64_t start) {
+  int64_t in = work->plan->in.elements / work->plan->batch, at[PLACES_AT_ONCE];
+  int64_t out = work->plan->out.elements / work->plan->batch;
+  int64_t size = (int64_t)dp_dtype_size(work->state->work);
+  for (int64_t i = 0, count; i < out; i += count) {
+    count = out - i < PLACES_AT_ONCE ? out - i : PLACES_AT_ONCE;
+    for (int64_t k = 0; k < count; ++k) {
+      int64_t place = dp_tensor_int_at(places, image * out + i + k);
+      if (place < start || place - start >= in)
+        return DP_INVALID("MaxPoolGradWithArgmax: Invalid input index %lld is outside of image "
+                          "%lld",
+                          (long long)place, (long long)image);
+      at[k] = place - start;
+    }
+    work->state->fns->add_at(work->to + image * in * size, at,
+                             work->gradient + (image * out + i) * size, count);
+  }
+  return NULL;
+}
+
 static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
   const dp_pooling_state *state = memory;
   dp_pooling_plan plan;
@@ -445,32 +471,25 @@ static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_pooling_check_shape("argmax", &plan.out, &places->shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.in, &output));
-  gradient_work work = {.state = state, .plan = &plan};
+  gradient_work work = {.state = state, .plan = &plan, .to = output->data};
   dp_status *status = NULL;
-  DP_RETURN_IF_ERROR(widen(context, &work, 1, 0, &work.gradient));
-  char *to = output->data;
-  size_t size = dp_dtype_size(state->work);
+  size_t bytes = (size_t)plan.in.elements * dp_dtype_size(state->work);
+  const void *widened;
+  DP_RETURN_IF_ERROR(dp_gemm_widen(context, gradient, state->work, &widened, &work.buffers[0]));
+  work.gradient = widened;
   if (state->dtype != state->work) {
-    DP_GOTO_IF_ERROR(status, done,
-                     dp_buffer_create((size_t)plan.in.elements * size, &work.buffers[3]));
-    to = work.buffers[3]->data;
+    DP_GOTO_IF_ERROR(status, done, dp_buffer_create(bytes, &work.buffers[3]));
+    work.to = work.buffers[3]->data;
   }
-  memset(to, 0, (size_t)plan.in.elements * size);
+  if (bytes > 0)
+    memset(work.to, 0, bytes);
   int64_t per_image = plan.batch > 0 ? plan.in.elements / plan.batch : 0;
-  int64_t out_image = plan.batch > 0 ? plan.out.elements / plan.batch : 0;
-  for (int64_t i = 0; i < plan.out.elements; ++i) {
-    int64_t at = dp_tensor_int_at(places, i);
-    at += state->batch_in_index ? 0 : i / out_image * per_image;
-    if (at < i / out_image * per_image || at >= (i / out_image + 1) * per_image) {
-      status = DP_INVALID("MaxPoolGradWithArgmax: Invalid input index %lld is outside of image "
-                          "%lld",
-                          (long long)at, (long long)(i / out_image));
-      goto done;
-    }
-    state->fns->add(to + (size_t)at * size, work.gradient + (size_t)i * size, 1, 1, 1);
-  }
+  for (int64_t image = 0; image < plan.batch; ++image)
+    DP_GOTO_IF_ERROR(
+        status, done,
+        add_image(&work, places, image, state->batch_in_index ? image * per_image : 0));
   if (state->dtype != state->work)
-    dp_gemm_narrow(context, (const float *)to, output);
+    dp_gemm_narrow(context, (const float *)work.to, output);
 done:
   release_buffers(&work);
   return status;

@@ -80,6 +80,17 @@ for padding in ["SAME", "VALID"]:
         for strides in [(1, 1), (2, 2), (3, 1)]:
             pool(np.float32, (2, 9, 8, 5), window, strides, padding)
     pool(np.float32, (2, 15, 14, 40), (3, 3), (2, 2), padding)
+for dtype in F:  # windows that share many pixels, of few channels and of more than a vector's
+    pool(dtype, (2, 13, 30, 3), (5, 5), (2, 2), "SAME")
+    pool(dtype, (2, 9, 21, 1), (3, 3), (1, 1), "VALID")
+    pool(dtype, (1, 12, 11, 70), (3, 3), (1, 1), "SAME")
+    if dtype in (np.float32, bfloat16):
+        pool(dtype, (1, 5, 6, 7, 5), (3, 3, 3), (1, 1, 1), "SAME")
+pool(np.float32, (1, 13, 300, 3), (3, 3), (2, 2), "SAME")
+pool(np.float32, (2, 9, 8, 33), (6, 4), (2, 2), "SAME")
+pool(np.float32, (1, 7, 8, 9, 20), (3, 3, 2), (2, 2, 2), "SAME")
+pool(np.float32, (1, 7, 8, 9, 3), (2, 2, 2), (1, 1, 1), "VALID")
+pool(np.float32, (1, 20, 20, 3), (17, 17), (1, 1), "SAME")
 pool(np.float32, (3, 14, 14, 300), (2, 2), (2, 2), "SAME")
 pool(np.float32, (2, 28, 28, 32), (2, 2), (2, 2), "VALID")
 pool(np.float32, (2, 4, 4, 2), (5, 5), (1, 1), "SAME")
@@ -96,12 +107,17 @@ S = [1, 1, 1, 1]
 ties = np.ones((1, 4, 4, 2), np.float32)
 add("MaxPoolGrad", [ties, np.ones((1, 3, 3, 2), np.float32), values(np.float32, (1, 3, 3, 2))],
     {"ksize": [1, 2, 2, 1], "strides": S, "padding": "VALID"})
-for shape, window in [((2, 29, 32, 19), 3), ((3, 64, 61, 32), 3), ((2, 40, 31, 64), 2)]:
+for shape, window, stride in [((2, 29, 32, 19), 3, 2), ((3, 64, 61, 32), 3, 2),
+                              ((2, 40, 31, 64), 2, 2), ((2, 17, 19, 21), 3, 1),
+                              ((2, 17, 19, 5), 5, 2)]:
     few = np.random.RandomState(3).randint(0, 4, shape).astype(np.float32)
     for padding in ["SAME", "VALID"]:
-        y = largest(few, (window, window), (2, 2), padding, None)
-        add("MaxPoolGrad", [few, y, values(np.float32, y.shape)],
-            {"ksize": [1, window, window, 1], "strides": [1, 2, 2, 1], "padding": padding})
+        y = largest(few, (window, window), (stride, stride), padding, None)
+        attrs = {"ksize": [1, window, window, 1], "strides": [1, stride, stride, 1],
+                 "padding": padding}
+        add("MaxPoolGrad", [few, y, values(np.float32, y.shape)], attrs)
+        add("MaxPoolGradGrad", [few, y, values(np.float32, few.shape)], attrs)
+        add("MaxPoolWithArgmax", [few], {**attrs, "Targmax": np.int64})
 for place in [(0, 0), (1, 1), (2, 2), (0, 1)]:  # no number: the largest only in the first place
     holed = np.random.RandomState(4).uniform(-1, 1, (1, 7, 6, 19)).astype(np.float32)
     holed[0, place[0], place[1]] = np.nan
