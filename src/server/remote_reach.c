@@ -132,7 +132,17 @@ static dp_status *say_late(reaching *reach) {
   return status;
 }
 
-static void attempt(void *arg);
+static void attempt(reaching *reach);
+
+/* A call without time would fail for that alone, and hide the reason of the one before. */
+static void attempt_again(void *arg) {
+  reaching *reach = arg;
+  dp_rope nothing = {0};
+  if (dp_clock_nanos() < reach->deadline)
+    attempt(reach);
+  else
+    finish(reach, say_late(reach), &nothing);
+}
 
 static void attempt_done(void *arg, dp_status *status, dp_rope *response) {
   reaching *reach = arg;
@@ -150,12 +160,11 @@ static void attempt_done(void *arg, dp_status *status, dp_rope *response) {
   } else {
     dp_status_release(status);
     int64_t next = now + pause_nanos;
-    dp_timer_start(next < reach->deadline ? next : reach->deadline, attempt, reach);
+    dp_timer_start(next < reach->deadline ? next : reach->deadline, attempt_again, reach);
   }
 }
 
-static void attempt(void *arg) {
-  reaching *reach = arg;
+static void attempt(reaching *reach) {
   if (dp_remote_is_down(reach->worker))
     dp_rpc_channel_connect(reach->worker->channel);
   dp_rope request = {0}; /* GetStatusRequest without fields is empty */
