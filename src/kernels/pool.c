@@ -148,6 +148,7 @@ dp_status *dp_pooling_plan_make(dp_op_context *context, const dp_pooling_state *
   }
   dp_pooling_plan plan = {.batch = in->dims[0],
                           .channels = in->dims[rank - 1],
+                          .pixel_bytes = (size_t)in->dims[rank - 1] * dp_dtype_size(state->dtype),
                           .depth_window = 1,
                           .in = *in,
                           .lowest = rank == 4 ? lowest_number(state->dtype) : -INFINITY};
@@ -197,20 +198,23 @@ dp_pooling_span dp_pooling_span_over(const dp_pooling_plan *plan, int64_t index)
   return span;
 }
 
+/* The most pixels of its dimension that a window has. */
+static int64_t most_under(const dp_window *window) {
+  return window->size < window->in ? window->size : window->in;
+}
+
 int64_t dp_pooling_most_rows(const dp_pooling_plan *plan) {
-  int64_t most = 1;
-  for (int i = 0; i < 2; ++i)
-    most *= plan->dims[i].size < plan->dims[i].in ? plan->dims[i].size : plan->dims[i].in;
-  return most;
+  return most_under(&plan->dims[0]) * most_under(&plan->dims[1]);
 }
 
 int64_t dp_pooling_list_rows(const dp_pooling_plan *plan, const dp_pooling_span *span,
-                             int64_t image, const void *data, size_t pixel, const void **rows_out) {
+                             int64_t image, const void *data, const void **rows_out) {
   int64_t count = 0;
   for (int64_t z = span->first[0]; z < span->last[0]; ++z)
     for (int64_t y = span->first[1]; y < span->last[1]; ++y)
       rows_out[count++] =
-          (const char *)data + (size_t)dp_pooling_row_start(plan, false, image, z, y) * pixel;
+          (const char *)data +
+          (size_t)dp_pooling_row_start(plan, false, image, z, y) * plan->pixel_bytes;
   return count;
 }
 
@@ -229,13 +233,12 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
   const dp_pooling_row_fns *fns = work->state->rows;
   const dp_pooling_row row = dp_pooling_row_of(plan);
   int64_t per_image = plan->dims[0].out * plan->dims[1].out;
-  size_t pixel = (size_t)plan->channels * dp_dtype_size(work->state->dtype);
   const void **rows = dp_malloc((size_t)dp_pooling_most_rows(plan) * sizeof *rows);
   for (int64_t i = begin; i < end; ++i) {
     dp_pooling_span span = dp_pooling_span_under(plan, i % per_image);
-    int64_t count = dp_pooling_list_rows(plan, &span, i / per_image, work->from, pixel, rows);
+    int64_t count = dp_pooling_list_rows(plan, &span, i / per_image, work->from, rows);
     (work->state->is_average ? fns->average : fns->largest)(
-        &row, rows, count, work->to + (size_t)(i * row.out) * pixel);
+        &row, rows, count, work->to + (size_t)(i * row.out) * plan->pixel_bytes);
   }
   dp_free(rows);
 }
@@ -248,8 +251,7 @@ static void run_parts(void *arg, int64_t begin, int64_t end) {
   bool is_average = work->state->is_average;
   const dp_pooling_row row = dp_pooling_row_of(plan);
   int64_t height = plan->dims[1].out, depth = plan->dims[0].out, known = 0;
-  int64_t ring = plan->dims[1].size < plan->dims[1].in ? plan->dims[1].size : plan->dims[1].in;
-  size_t pixel = (size_t)plan->channels * dp_dtype_size(work->state->dtype);
+  int64_t ring = most_under(&plan->dims[1]);
   size_t bytes = (size_t)(row.out * row.channels) * dp_dtype_size(work->state->work);
   const void **rows = dp_malloc((size_t)(dp_pooling_most_rows(plan) + ring) * sizeof *rows);
   const void **parts = rows + dp_pooling_most_rows(plan);
@@ -263,15 +265,15 @@ static void run_parts(void *arg, int64_t begin, int64_t end) {
     for (; known < last; ++known) {
       one.first[1] = known;
       one.last[1] = known + 1;
-      int64_t count = dp_pooling_list_rows(plan, &one, image, work->from, pixel, rows);
+      int64_t count = dp_pooling_list_rows(plan, &one, image, work->from, rows);
       (is_average ? fns->sum_part : fns->largest_part)(&row, rows, count,
                                                        start + (size_t)(known % ring) * bytes);
     }
     for (int64_t y = first; y < last; ++y)
       parts[y - first] = start + (size_t)(y % ring) * bytes;
-    (is_average ? fns->join_average : fns->join_largest)(&row, parts, last - first,
-                                                         dp_pooling_span_size(&span),
-                                                         work->to + (size_t)(i * row.out) * pixel);
+    (is_average ? fns->join_average
+                : fns->join_largest)(&row, parts, last - first, dp_pooling_span_size(&span),
+                                     work->to + (size_t)(i * row.out) * plan->pixel_bytes);
   }
   dp_free(memory);
   dp_free(rows);

@@ -127,10 +127,6 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
 }
 
 /* ---- Row by row ---- */
-static size_t pixel_size(const gradient_work *work) {
-  return (size_t)work->plan->channels * dp_dtype_size(work->state->dtype);
-}
-
 /* Rows of output pixels: [batch, depth, height]. */
 static void pick_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
@@ -141,30 +137,28 @@ static void pick_rows(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     dp_pooling_span span = dp_pooling_span_under(plan, i % per_image);
     int64_t image = i / per_image, count;
-    count = dp_pooling_list_rows(plan, &span, image, work->in, pixel_size(work), rows);
-    dp_pooling_list_rows(plan, &span, image, work->gradient, pixel_size(work), rows + most);
+    count = dp_pooling_list_rows(plan, &span, image, work->in, rows);
+    dp_pooling_list_rows(plan, &span, image, work->gradient, rows + most);
     work->state->rows->picks(&row, rows, rows + most, count,
-                             work->to + (size_t)(i * row.out) * pixel_size(work));
+                             work->to + (size_t)(i * row.out) * plan->pixel_bytes);
   }
   dp_free(rows);
 }
 
-/* The rows of windows of `span`; returns how many. */
-static int64_t list_sources(const gradient_work *work, int64_t image, const dp_pooling_span *span,
-                            dp_pooling_source *sources) {
+/* The rows of windows of `span`. */
+static void list_sources(const gradient_work *work, int64_t image, const dp_pooling_span *span,
+                         dp_pooling_source *sources) {
   const dp_pooling_plan *plan = work->plan;
   const dp_window *d = plan->dims;
-  int64_t count = 0;
   for (int64_t z = span->first[0]; z < span->last[0]; ++z)
     for (int64_t y = span->first[1]; y < span->last[1]; ++y) {
-      size_t at = (size_t)dp_pooling_row_start(plan, true, image, z, y) * pixel_size(work);
+      size_t at = (size_t)dp_pooling_row_start(plan, true, image, z, y) * plan->pixel_bytes;
       int64_t depth = dp_window_last(&d[0], z) - dp_window_first(&d[0], z);
       int64_t height = dp_window_last(&d[1], y) - dp_window_first(&d[1], y);
-      sources[count++] = (dp_pooling_source){.gradient = work->gradient + at,
-                                             .largest = work->out ? work->out + at : NULL,
-                                             .rows = depth * height};
+      *sources++ = (dp_pooling_source){.gradient = work->gradient + at,
+                                       .largest = work->out ? work->out + at : NULL,
+                                       .rows = depth * height};
     }
-  return count;
 }
 
 /* The most rows of windows over a row of pixels. */
@@ -179,24 +173,25 @@ static void return_rows(void *arg, int64_t begin, int64_t end) {
   const dp_pooling_row_fns *fns = work->state->rows;
   const dp_pooling_row row = dp_pooling_row_of(plan);
   int64_t per_image = plan->dims[0].in * plan->dims[1].in;
-  size_t bytes = (size_t)(row.in * row.channels) * dp_dtype_size(work->state->dtype);
+  size_t bytes = (size_t)row.in * plan->pixel_bytes;
   dp_pooling_source *sources = dp_malloc((size_t)most_sources(plan) * sizeof *sources);
   void *shares = dp_malloc((size_t)(row.out * row.channels) * dp_dtype_size(work->state->work));
   dp_pooling_span known = {{0}, {0}};
   for (int64_t i = begin; i < end; ++i) {
     dp_pooling_span span = dp_pooling_span_over(plan, i % per_image);
     bool is_known = i > begin && i % per_image > 0 && memcmp(&span, &known, sizeof span) == 0;
-    int64_t count = is_known ? 0 : list_sources(work, i / per_image, &span, sources);
+    int64_t count = dp_pooling_span_size(&span);
     char *to = work->to + (size_t)i * bytes;
     known = span;
-    if (dp_pooling_span_size(&span) == 0)
+    if (!is_known)
+      list_sources(work, i / per_image, &span, sources);
+    if (count > 0 && !is_known && !work->in)
+      fns->shares(&row, sources, count, shares);
+    if (count == 0)
       memset(to, 0, bytes);
     else if (work->in)
-      fns->return_to_equals(&row, sources, dp_pooling_span_size(&span),
-                            work->in + (size_t)i * bytes, to);
-    else if (!is_known)
-      fns->shares(&row, sources, count, shares);
-    if (!work->in && dp_pooling_span_size(&span) > 0)
+      fns->return_to_equals(&row, sources, count, work->in + (size_t)i * bytes, to);
+    else
       fns->return_shares(&row, shares, to);
   }
   dp_free(shares);
@@ -234,9 +229,9 @@ static void index_rows(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     int64_t y = i % d[1].out, image = i / d[1].out, start = y * d[1].stride - d[1].before;
     dp_pooling_span span = dp_pooling_span_under(plan, y);
-    int64_t count = dp_pooling_list_rows(plan, &span, image, work->in, pixel_size(work), rows);
+    int64_t count = dp_pooling_list_rows(plan, &span, image, work->in, rows);
     work->state->rows->places(&row, rows, count, (span.first[1] - start) * row.size,
-                              work->to + (size_t)(i * row.out) * pixel_size(work), places);
+                              work->to + (size_t)(i * row.out) * plan->pixel_bytes, places);
     int64_t first = (work->state->batch_in_index ? image * d[1].in : 0) + start;
     write_indices(work, places, offsets, first * d[2].in - d[2].before, i * width);
   }

@@ -17,6 +17,7 @@ typedef struct dp_pooling_state {
 /* Images and windows of one call; depth_window > 1 pools channels instead of pixels. */
 typedef struct dp_pooling_plan {
   int64_t batch, channels, depth_window;
+  size_t pixel_bytes; /* all channels, as in the tensors */
   dp_window dims[DP_WINDOW_DIMS];
   dp_shape in, out;
   double lowest; /* what windows without anything larger give, minus infinity being smaller */
@@ -24,8 +25,7 @@ typedef struct dp_pooling_plan {
 
 const char *dp_pooling_name(const dp_node *node);
 DP_MUST_USE dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *state);
-/* Window sizes and strides from the attributes, or from inputs [slot, slot + 2) of the V2 ops;
- * `name` is that of the tensor of shape `in` in messages. */
+/* Sizes and strides of windows from the attributes, or from inputs [slot, slot + 2) of V2 ops. */
 DP_MUST_USE dp_status *dp_pooling_plan_make(dp_op_context *context, const dp_pooling_state *state,
                                             const dp_shape *in, int32_t slot,
                                             dp_pooling_plan *plan_out);
@@ -99,7 +99,7 @@ static inline int64_t dp_pooling_row_start(const dp_pooling_plan *plan, bool is_
 }
 /* The rows of pixels of `span` in `data`; returns how many. */
 int64_t dp_pooling_list_rows(const dp_pooling_plan *plan, const dp_pooling_span *span,
-                             int64_t image, const void *data, size_t pixel, const void **rows_out);
+                             int64_t image, const void *data, const void **rows_out);
 
 /* ---- Largest elements and their places, a byte each (pool_places.c) ---- */
 typedef struct dp_pooling_places_work {

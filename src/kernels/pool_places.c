@@ -16,10 +16,6 @@ bool dp_pooling_has_places(const dp_pooling_plan *plan) {
          d[1].size * d[2].size <= DP_POOLING_MOST_PLACES;
 }
 
-static size_t pixel_size(const dp_pooling_places_work *work) {
-  return (size_t)work->plan->channels * dp_dtype_size(work->state->dtype);
-}
-
 static uint8_t *places_of(const dp_pooling_places_work *work, int64_t image, int64_t window) {
   const dp_window *d = work->plan->dims;
   int64_t row = work->ring ? window % work->ring : image * d[1].out + window;
@@ -33,7 +29,7 @@ static void place_row(const dp_pooling_places_work *work, const dp_pooling_row *
   const void *rows[DP_POOLING_MOST_PLACES];
   dp_pooling_span span = {{0, dp_window_first(height, y)}, {1, dp_window_last(height, y)}};
   int64_t above = span.first[1] - (y * height->stride - height->before);
-  int64_t count = dp_pooling_list_rows(work->plan, &span, image, work->in, pixel_size(work), rows);
+  int64_t count = dp_pooling_list_rows(work->plan, &span, image, work->in, rows);
   uint8_t *places = places_of(work, image, y);
   if (work->plan->in.elements > 0) {
     work->state->rows->places(row, rows, count, above * row->size, to, places);
@@ -50,19 +46,19 @@ static void place_rows(void *arg, int64_t begin, int64_t end) {
   int64_t height = work->plan->dims[1].out;
   for (int64_t i = begin; i < end; ++i)
     place_row(work, &row, i / height, i % height,
-              work->to + (size_t)(i * row.out) * pixel_size(work));
+              work->to + (size_t)(i * row.out) * work->plan->pixel_bytes);
 }
 
 /* What dp_op_for is told of a row of windows, and of a row of pixels of the gradient. */
 static int64_t place_cost(const dp_pooling_places_work *work) {
   const dp_window *d = work->plan->dims;
-  int64_t taps = d[1].size * d[2].size, row = d[2].out * (int64_t)pixel_size(work);
+  int64_t taps = d[1].size * d[2].size, row = d[2].out * (int64_t)work->plan->pixel_bytes;
   return row * taps / 32 + 20 * taps;
 }
 static int64_t return_cost(const dp_pooling_places_work *work) {
   const dp_window *d = work->plan->dims;
   int64_t overlap = (d[1].size / d[1].stride + 1) * (d[2].size / d[2].stride + 1);
-  return d[2].in * (int64_t)pixel_size(work) * overlap / 32 + 20;
+  return d[2].in * (int64_t)work->plan->pixel_bytes * overlap / 32 + 20;
 }
 
 static dp_status *make_plan(dp_op_context *context, const dp_pooling_state *state,
@@ -101,13 +97,13 @@ static void return_row(const dp_pooling_places_work *work, const dp_pooling_row 
   for (int64_t window = first; window < last; ++window) {
     int64_t pixel = dp_pooling_row_start(work->plan, true, image, 0, window);
     dp_pooling_source *source = &sources[window - first];
-    source->gradient = work->gradient + (size_t)pixel * pixel_size(work);
+    source->gradient = work->gradient + (size_t)pixel * work->plan->pixel_bytes;
     source->places = places_of(work, image, window);
     source->place = (y + height->before - window * height->stride) * row->size;
   }
   int64_t pixel = dp_pooling_row_start(work->plan, false, image, 0, y);
   work->state->rows->return_to_places(row, sources, last - first,
-                                      work->to + (size_t)pixel * pixel_size(work));
+                                      work->to + (size_t)pixel * work->plan->pixel_bytes);
 }
 
 /* Rows of input pixels: [batch, height]. */
