@@ -47,7 +47,7 @@ static void add_path(dp_text *text, const dp_iterator *iterator) {
   DP_ARRAY(const dp_iterator *) chain = {0};
   for (; iterator; iterator = iterator->parent)
     DP_ARRAY_PUSH(&chain, iterator);
-  dp_text_printf(text, "%s", chain.items[chain.count - 1]->walker);
+  dp_text_add(text, chain.items[chain.count - 1]->walker);
   for (size_t i = chain.count; i-- > 0;) {
     if (chain.items[i]->place >= 0)
       dp_text_printf(text, "[%lld]", (long long)chain.items[i]->place);
@@ -67,9 +67,9 @@ dp_status *dp_iterator_blame(const dp_iterator *iterator, dp_status *status) {
   if (!status || !node || !walker_of(iterator))
     return status;
   dp_text text = {0};
-  dp_text_printf(&text, "Error in user-defined function passed to ");
+  dp_text_add(&text, "Error in user-defined function passed to ");
   add_name(&text, iterator->dataset, node);
-  dp_text_printf(&text, " transformation with iterator: ");
+  dp_text_add(&text, " transformation with iterator: ");
   add_path(&text, iterator);
   status = dp_status_annotate(status, "%s", dp_text_string(&text));
   dp_text_deinit(&text);

@@ -235,6 +235,7 @@ static void DP_PASTE(run, SUFFIX)(dp_tile *tile, int rows, int64_t width) {
   for (; tile->count > 0; --tile->count) {
     DP_PASTE(run_edge, SUFFIX)(fn, tile, rows, width);
     tile->a = (const T *)tile->a + tile->a_tile;
+    tile->a_copy = tile->a_copy ? (T *)tile->a_copy + tile->depth * TILE_ROWS : NULL;
     tile->c = (T *)tile->c + rows * tile->c_row;
   }
 }

@@ -16,5 +16,5 @@
 
 const dp_tile_loops DP_ISA_SYMBOL(dp_tall_tile_table) = {.fns = FNS_OF_TYPES};
 #else /* too few registers */
-const dp_tile_loops DP_ISA_SYMBOL(dp_tall_tile_table) = {.fns = {[DP_FLOAT] = {.run = NULL}}};
+const dp_tile_loops DP_ISA_SYMBOL(dp_tall_tile_table) = {0};
 #endif
