@@ -233,19 +233,21 @@ void dp_worker_get_step_sequence(dp_worker *worker, const void *request, dp_canc
 typedef struct buffer_call {
   dp_worker *worker;
   step_entry *step;
-  dp_cancel *scope; /* of a step that failed here: it may come back, but soon */
+  dp_status *failure; /* of a step that failed here: it may come back, but soon */
+  dp_cancel *scope;
   dp_worker_buffer_done_fn done;
   void *arg;
 } buffer_call;
 
 static void answer_buffer(void *arg, dp_status *status, dp_tensor *value) {
   buffer_call *call = arg;
-  if (call->scope && dp_status_code(status) == DP_DEADLINE_EXCEEDED) {
+  if (call->failure && dp_status_code(status) == DP_DEADLINE_EXCEEDED) {
     dp_status_release(status);
-    status = dp_worker_step_failure(call->worker, call->step->id);
+    status = dp_status_retain(call->failure);
   }
   call->done(call->arg, status, value);
   dp_worker_step_leave(call->worker, call->step);
+  dp_status_release(call->failure);
   dp_cancel_release(call->scope);
   dp_free(call);
 }
@@ -278,10 +280,10 @@ void dp_worker_receive_buffer(dp_worker *worker, const Tensorflow__RecvBufReques
   }
   buffer_call *call = DP_NEW(buffer_call);
   *call = (buffer_call){.worker = worker, .done = done, .arg = arg};
-  bool has_failed = dp_worker_step_has_failed(worker, request->step_id);
-  if (has_failed)
-    call->scope = dp_cancel_create(cancel, dp_clock_nanos() + failed_step_nanos);
   call->step = dp_worker_step_enter(worker, request->step_id, NULL);
+  call->failure = dp_worker_step_failure(worker, request->step_id);
+  if (call->failure)
+    call->scope = dp_cancel_create(cancel, dp_clock_nanos() + failed_step_nanos);
   dp_board_take(dp_worker_step_board(worker, call->step), request->buf_rendezvous_key,
-                has_failed ? call->scope : cancel, answer_buffer, call);
+                call->failure ? call->scope : cancel, answer_buffer, call);
 }

@@ -73,7 +73,7 @@ static void release_run(graph_run *run) {
   dp_status_release(run->status);
   /* Nobody may be left who would send CleanupGraph. */
   if (run->call_scope && dp_cancel_is_triggered(run->call_scope))
-    dp_worker_step_forget(worker, run->entry->id);
+    dp_worker_step_forget_run(worker, run->entry);
   dp_worker_step_leave(worker, run->entry);
   dp_worker_graph_release(run->graph);
   dp_cancel_release(run->cancel);

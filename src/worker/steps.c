@@ -137,7 +137,7 @@ dp_status *dp_worker_step_failure(dp_worker *worker, int64_t id) {
   const failed_step *failed = find_failed(worker, id);
   dp_status *why = failed ? dp_status_retain(failed->why) : NULL;
   pthread_mutex_unlock(&worker->lock);
-  return why ? why : dp_status_create(DP_ABORTED, "The step has failed on %s", worker->task);
+  return why;
 }
 
 /* With the lock held: a step that failed is run again under the same id. */
@@ -147,13 +147,6 @@ static void revive(dp_worker *worker, int64_t id) {
     dp_status_release(failed->why);
     failed->why = NULL;
   }
-}
-
-bool dp_worker_step_has_failed(dp_worker *worker, int64_t id) {
-  pthread_mutex_lock(&worker->lock);
-  bool has_failed = find_failed(worker, id) != NULL;
-  pthread_mutex_unlock(&worker->lock);
-  return has_failed;
 }
 
 static dp_status *say_cleanup(const step_entry *step) {
@@ -211,7 +204,7 @@ void dp_worker_step_leave(dp_worker *worker, step_entry *step) {
     destroy_step(step);
 }
 
-/* Takes the step off the table and ends what still waits in it. */
+/* With the lock held: takes the step off the table. */
 static void forget(dp_worker *worker, step_entry *step) {
   dp_map_remove_n(worker->steps, &step->id, sizeof(step->id));
   step->forgotten = true;
@@ -220,12 +213,16 @@ static void forget(dp_worker *worker, step_entry *step) {
     remember_failure(worker, step);
 }
 
+/* Peers that wait for chunks may have come after a first clean-up: they hear why the step failed.
+ */
 static void end_forgotten(dp_worker *worker, step_entry *step) {
   dp_status *why = say_cleanup(step);
   if (step->partial)
     dp_worker_run_abandon(step->partial, dp_status_retain(why));
+  dp_status *failure = dp_worker_step_failure(worker, step->id);
   if (step->board)
-    dp_board_abort(step->board, dp_status_retain(why));
+    dp_board_abort(step->board, dp_status_retain(failure ? failure : why));
+  dp_status_release(failure);
   dp_rendezvous_abort(step->rendezvous, why);
   dp_worker_step_leave(worker, step);
 }
@@ -237,6 +234,16 @@ void dp_worker_step_forget(dp_worker *worker, int64_t id) {
     forget(worker, step);
   pthread_mutex_unlock(&worker->lock);
   if (step)
+    end_forgotten(worker, step);
+}
+
+void dp_worker_step_forget_run(dp_worker *worker, step_entry *step) {
+  pthread_mutex_lock(&worker->lock);
+  bool is_listed = !step->forgotten;
+  if (is_listed)
+    forget(worker, step);
+  pthread_mutex_unlock(&worker->lock);
+  if (is_listed)
     end_forgotten(worker, step);
 }
 

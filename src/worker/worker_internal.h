@@ -138,7 +138,10 @@ void dp_worker_graph_release(registered_graph *graph);
  * for receives. */
 step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *session);
 void dp_worker_step_leave(dp_worker *worker, step_entry *step);
+/* Takes the step off the table and ends what still waits in it. */
 void dp_worker_step_forget(dp_worker *worker, int64_t id);
+/* The same for the entry of a run, unless it is off the table already: another may have its id. */
+void dp_worker_step_forget_run(dp_worker *worker, step_entry *step);
 /* Calls visit, with a lock held, for each value that another task was asked for. */
 typedef void (*worker_receive_fn)(void *arg, int64_t step_id, const char *key, int64_t age_nanos);
 void dp_worker_visit_receives(dp_worker *worker, worker_receive_fn visit, void *arg);
@@ -147,9 +150,8 @@ void dp_worker_steps_clear(dp_worker *worker, const worker_session *session);
 
 /* The step's board, made if there is none; retained by the step. */
 dp_board *dp_worker_step_board(dp_worker *worker, step_entry *step);
-/* Whether a step of that id failed here and nothing has run under it since. */
-bool dp_worker_step_has_failed(dp_worker *worker, int64_t id);
-/* Why; never NULL. */
+/* Why the step of that id failed here; NULL when it did not, or when it has been run again since.
+ * Owned by the caller. */
 dp_status *dp_worker_step_failure(dp_worker *worker, int64_t id);
 
 /* ---- collectives.c ---- */
