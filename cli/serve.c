@@ -1,6 +1,7 @@
 /* `downpour serve`: one task of a cluster. Which task it is comes from --cluster, --job and --task,
  * from TF_CONFIG when neither a cluster nor a port is given, or it is alone. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -44,6 +45,9 @@ static const dp_option options_table[] = {
      INT64_C(100000000), INT64_C(86400000000000)},
     {"grace", DP_OPTION_DURATION, "2s", "TIME", "How long calls in flight may go on after SIGTERM.",
      0, INT64_C(86400000000000)},
+    {"file-roots", DP_OPTION_STRING, NULL, "FOLDERS",
+     "Clients may read and write files in these folders alone, separated by commas. Default: all "
+     "that the user of this process may."},
     {"sync-saves", DP_OPTION_FLAG, NULL, NULL,
      "A save is done only when the disk has it. Without this, it is done when every reader sees it "
      "and it outlives this process; the disk follows within moments, which a loss of power in "
@@ -87,11 +91,25 @@ static dp_status *find_identity(const dp_options *options, identity *self) {
   return dp_cluster_parse_tf_config(config, &self->cluster, &self->job, &self->task);
 }
 
+static dp_status *stay_in_folders(const char *list) {
+  char *folders = dp_strdup(list), *rest = folders, *folder;
+  DP_ARRAY(const char *) roots = {0};
+  while ((folder = strsep(&rest, ",")))
+    DP_ARRAY_PUSH(&roots, folder);
+  dp_status *status = dp_storage_set_roots(roots.items, roots.count);
+  DP_ARRAY_FREE(&roots);
+  dp_free(folders);
+  return status;
+}
+
 static dp_status *configure(const dp_options *options, identity *self) {
   const char *fault = dp_options_string(options, "fault");
+  const char *roots = dp_options_string(options, "file-roots");
   DP_RETURN_IF_ERROR(dp_log_configure(dp_options_string(options, "log")));
   if (fault != NULL)
     DP_RETURN_IF_ERROR(dp_fault_configure(fault));
+  if (roots != NULL)
+    DP_RETURN_IF_ERROR(stay_in_folders(roots));
   dp_storage_sync_commits(dp_options_flag(options, "sync-saves"));
   return find_identity(options, self);
 }

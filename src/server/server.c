@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "server/control_service_internal.h"
 #include "server/server_internal.h"
+#include "storage/file.h"
 
 #define TASK_NAME "/job:%s/replica:0/task:%d"
 
@@ -78,6 +79,14 @@ static dp_status *listen_on(dp_server *server, const dp_server_options *options,
   return status;
 }
 
+static void warn_of_open_files(const own_address *own) {
+  if (!dp_cluster_host_is_loopback(own->bind) && !dp_storage_has_roots())
+    DP_LOG(SERVER, WARN,
+           "whoever reaches %.*s can read and write every file that this user can; --file-roots "
+           "names folders to stay in",
+           (int)own->bind.length, own->bind.data);
+}
+
 /* The cluster as it was given, or one of this task alone, now that its port is known. */
 static dp_status *settle_cluster(dp_server *server, const dp_server_options *options,
                                  const own_address *own) {
@@ -119,6 +128,7 @@ static dp_status *assemble(dp_server *server, const dp_server_options *options) 
   DP_RETURN_IF_ERROR(listen_on(server, options, &own));
   DP_RETURN_IF_ERROR(settle_cluster(server, options, &own));
   dp_log_set_task(server->name);
+  warn_of_open_files(&own);
   return make_task(server, options);
 }
 

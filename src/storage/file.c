@@ -57,6 +57,13 @@ dp_status *dp_storage_set_roots(const char *const *roots, size_t count) {
   return NULL;
 }
 
+bool dp_storage_has_roots(void) {
+  pthread_rwlock_rdlock(&storage.lock);
+  bool has_roots = storage.roots.count > 0;
+  pthread_rwlock_unlock(&storage.lock);
+  return has_roots;
+}
+
 /* The path with links resolved as far as it exists; what does not exist yet is appended as it is.
  * NULL when that rest has a ".." in it, which nobody can judge. */
 static char *resolve(const char *path) {

@@ -82,6 +82,8 @@ void dp_storage_register(const dp_file_system_ops *ops);
 /* From now on only paths under these folders (copied); none: everything is allowed.
  * INVALID_ARGUMENT when a root is not a folder. */
 DP_MUST_USE dp_status *dp_storage_set_roots(const char *const *roots, size_t count);
+/* Whether there are such folders. */
+bool dp_storage_has_roots(void);
 /* PERMISSION_DENIED when the path leaves the roots. */
 DP_MUST_USE dp_status *dp_storage_check_path(const char *path);
 /* Whether a commit waits until the disk has the file, which costs what the disk costs and lets a

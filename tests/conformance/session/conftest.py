@@ -50,17 +50,23 @@ class Server:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
         self.errors = []
-        threading.Thread(target=self._drain, daemon=True).start()
+        self.reader = threading.Thread(target=self._drain, daemon=True)
+        self.reader.start()
         line = self.process.stdout.readline()
         match = re.search(r"Started server with target: (grpc://\S+)", line)
         if not match:
             self.process.wait(PATIENCE)
-            raise AssertionError(f"no start line but {line!r}; stderr: {''.join(self.errors)}")
+            raise AssertionError(f"no start line but {line!r}; stderr: {self.log()}")
         self.target = match.group(1)
 
     def _drain(self):
         for line in self.process.stderr:
             self.errors.append(line)
+
+    def log(self):
+        """All that it said; when it has ended."""
+        self.reader.join(PATIENCE)
+        return "".join(self.errors)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -68,9 +74,8 @@ class Server:
             code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise AssertionError("the server did not stop on SIGTERM; stderr: "
-                                 + "".join(self.errors))
-        assert code == 0, f"the server ended with {code}; stderr: {''.join(self.errors)}"
+            raise AssertionError("the server did not stop on SIGTERM; stderr: " + self.log())
+        assert code == 0, f"the server ended with {code}; stderr: {self.log()}"
 
 
 @pytest.fixture(scope="session")
