@@ -29,9 +29,6 @@ unsigned char dp_log_levels[DP_ROOM_COUNT] = {[0 ... DP_ROOM_COUNT - 1] = DP_LOG
 static pthread_rwlock_t task_lock = PTHREAD_RWLOCK_INITIALIZER;
 static char task_name[128];
 
-static _Thread_local char thread_session[64];
-static _Thread_local long long thread_step;
-
 static int find_name(const char *const *names, int count, dp_view wanted) {
   for (int i = 0; i < count; i++)
     if (dp_view_equals(wanted, names[i]))
@@ -86,12 +83,6 @@ void dp_log_set_task(const char *name) {
   pthread_rwlock_unlock(&task_lock);
 }
 
-void dp_log_set_step(const char *session_handle, long long step_id) {
-  snprintf(thread_session, sizeof(thread_session), "%s",
-           session_handle != NULL ? session_handle : "");
-  thread_step = step_id;
-}
-
 static void add_head(dp_text *line, dp_log_room room, dp_log_level level) {
   int64_t now = dp_clock_wall_nanos();
   time_t seconds = (time_t)(now / 1000000000);
@@ -114,24 +105,11 @@ static void add_message(dp_text *line, const char *message, size_t length) {
   }
 }
 
-static void add_context(dp_text *line) {
-  const char *before = " [";
+static void add_task(dp_text *line) {
   pthread_rwlock_rdlock(&task_lock);
-  if (task_name[0] != '\0') {
-    dp_text_printf(line, "%stask %s", before, task_name);
-    before = " ";
-  }
+  if (task_name[0] != '\0')
+    dp_text_printf(line, " [task %s]", task_name);
   pthread_rwlock_unlock(&task_lock);
-  if (thread_session[0] != '\0') {
-    dp_text_printf(line, "%ssession %s", before, thread_session);
-    before = " ";
-  }
-  if (thread_step != 0) {
-    dp_text_printf(line, "%sstep %lld", before, thread_step);
-    before = " ";
-  }
-  if (before[1] == '\0')
-    dp_text_add_char(line, ']');
 }
 
 static void write_whole(const char *data, size_t length) {
@@ -164,7 +142,7 @@ void dp_log_write(dp_log_room room, dp_log_level level, const char *format, ...)
   va_end(arguments);
   add_head(&line, room, level);
   add_message(&line, whole, length > 0 ? (size_t)length : 0);
-  add_context(&line);
+  add_task(&line);
   dp_text_add_char(&line, '\n');
   write_whole(line.data, line.length);
   if (whole != message)

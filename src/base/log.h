@@ -1,6 +1,6 @@
-/* Logging: one line an event, to standard error, with time, level, room and, when the thread has
- * one, its context (task, session, step). Levels are set as a whole or a room at a time:
- * dp_log_configure("info,rpc=debug"). A disabled line costs one load and one compare. */
+/* Logging: one line an event, to standard error, with time, level, room and, when it is known, the
+ * task. Levels are set as a whole or a room at a time: dp_log_configure("info,rpc=debug"). A
+ * disabled line costs one load and one compare. */
 #ifndef DP_BASE_LOG_H
 #define DP_BASE_LOG_H
 
@@ -33,8 +33,6 @@ typedef enum dp_log_room {
 DP_MUST_USE dp_status *dp_log_configure(const char *specification);
 /* The task's name, printed in each line ("/job:ps/task:1"); copied. */
 void dp_log_set_task(const char *name);
-/* The calling thread's session and step, printed until changed; 0 for none. */
-void dp_log_set_step(const char *session_handle, long long step_id);
 
 extern unsigned char dp_log_levels[DP_ROOM_COUNT];
 void dp_log_write(dp_log_room room, dp_log_level level, const char *format, ...) DP_PRINTF(3, 4);

@@ -55,7 +55,7 @@ static void at_first_only_warnings_are_written(void **state) {
   assert_non_null(strstr(line, "two"));
 }
 
-static void a_line_has_time_level_room_and_context(void **state) {
+static void a_line_has_time_level_room_and_task(void **state) {
   (void)state;
   assert_null(dp_log_configure("info"));
   start_capture();
@@ -65,15 +65,12 @@ static void a_line_has_time_level_room_and_context(void **state) {
   start_capture();
   DP_LOG(RPC, WARN, "slow");
   assert_matches(end_capture(), TIME "W rpc: slow \\[task /job:ps/task:1\\]\n$");
-  dp_log_set_step("ab12", 7);
   start_capture();
   errno = 5;
   DP_LOG(KERNELS, ERROR, "bad");
   assert_int_equal(errno, 5);
-  assert_matches(end_capture(),
-                 TIME "E kernels: bad \\[task /job:ps/task:1 session ab12 step 7\\]\n$");
+  assert_matches(end_capture(), TIME "E kernels: bad \\[task /job:ps/task:1\\]\n$");
   dp_log_set_task(NULL);
-  dp_log_set_step(NULL, 0);
 }
 
 static void text_cannot_forge_a_line(void **state) {
@@ -146,7 +143,7 @@ static void clocks_move_on(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(at_first_only_warnings_are_written),
-      cmocka_unit_test(a_line_has_time_level_room_and_context),
+      cmocka_unit_test(a_line_has_time_level_room_and_task),
       cmocka_unit_test(text_cannot_forge_a_line),
       cmocka_unit_test(levels_are_set_by_room),
       cmocka_unit_test(a_wrong_specification_changes_nothing),
