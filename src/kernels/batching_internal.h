@@ -122,9 +122,6 @@ void dp_batch_call_finish(dp_batch_call *call);
 /* What a step that is cancelled while it waits ends with. */
 DP_MUST_USE dp_status *dp_batch_cancelled(void);
 
-/* An attribute that must fit 32 bits, as TensorFlow reads it (batching_ops.c). */
-DP_MUST_USE dp_status *dp_batch_read_int(const dp_node *node, const char *name, int64_t *value_out);
-
 /* ---- Rows (batching_rows.c) ---- */
 /* One tensor (none is a scalar) behind the other, then the first row of the first `padding` times.
  * Dtypes, ranks and inner dimensions must be the same. */

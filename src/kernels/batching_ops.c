@@ -6,7 +6,6 @@
  * that share a name share a batcher, which has the options of the first. */
 #include "kernels/families_internal.h"
 
-#include <limits.h>
 #include <string.h>
 #include "base/memory.h"
 #include "base/philox.h"
@@ -23,14 +22,6 @@ typedef struct batching_state {
 } batching_state;
 
 /* ---- Attributes ---- */
-dp_status *dp_batch_read_int(const dp_node *node, const char *name, int64_t *value_out) {
-  DP_RETURN_IF_ERROR(dp_node_get_int(node, name, value_out));
-  if (*value_out < INT_MIN || *value_out > INT_MAX)
-    return DP_INVALID("Attr %s has value %lld out of range for an int32", name,
-                      (long long)*value_out);
-  return NULL;
-}
-
 /* Whole numbers under names that the op does not define; `fallback` where there is none. */
 static int64_t hidden_int(const dp_node *node, const char *name, int64_t fallback) {
   const dp_attr *attr = dp_node_attr(node, name);
@@ -71,10 +62,10 @@ static void choose_threads(const dp_node *node, batching_state *state) {
 
 static dp_status *read_options(const dp_node *node, batching_state *state) {
   dp_batch_options *options = &state->options;
-  DP_RETURN_IF_ERROR(dp_batch_read_int(node, "num_batch_threads", &options->threads));
-  DP_RETURN_IF_ERROR(dp_batch_read_int(node, "max_batch_size", &options->input_limit));
-  DP_RETURN_IF_ERROR(dp_batch_read_int(node, "batch_timeout_micros", &options->timeout_micros));
-  DP_RETURN_IF_ERROR(dp_batch_read_int(node, "max_enqueued_batches", &options->queue_limit));
+  DP_RETURN_IF_ERROR(dp_kernel_get_int32(node, "num_batch_threads", &options->threads));
+  DP_RETURN_IF_ERROR(dp_kernel_get_int32(node, "max_batch_size", &options->input_limit));
+  DP_RETURN_IF_ERROR(dp_kernel_get_int32(node, "batch_timeout_micros", &options->timeout_micros));
+  DP_RETURN_IF_ERROR(dp_kernel_get_int32(node, "max_enqueued_batches", &options->queue_limit));
   options->batch_limit = options->input_limit;
   if (state->has_function)
     DP_RETURN_IF_ERROR(dp_node_get_bool(node, "enable_large_batch_splitting", &options->splits));

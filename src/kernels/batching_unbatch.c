@@ -153,7 +153,7 @@ static dp_status *create(const dp_kernel_setup *setup, void *memory) {
   unbatch_state *state = memory;
   state->is_gradient = dp_node_is(setup->node, "UnbatchGrad");
   if (!state->is_gradient)
-    DP_RETURN_IF_ERROR(dp_batch_read_int(setup->node, "timeout_micros", &state->timeout_micros));
+    DP_RETURN_IF_ERROR(dp_kernel_get_int32(setup->node, "timeout_micros", &state->timeout_micros));
   return dp_resource_name_init(&state->name, setup, true);
 }
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/alias_internal.h"
 #include "kernels/families_internal.h"
-#include "kernels/random_internal.h"
 #include "storage/file.h"
 
 typedef struct sampler sampler;
@@ -27,9 +27,9 @@ struct sampler {
   int64_t range, drawn, true_count;
   bool is_unique;
   double log_range;
-  /* Given unigrams: the alias method's table. */
-  float *weights, *keep;
-  int32_t *other;
+  /* Given unigrams. */
+  float *weights;
+  dp_alias alias;
   float total;
   /* Learned unigrams: a heap of sums, leaves from `leaves` on. */
   bool learns;
@@ -150,57 +150,6 @@ static dp_status *read_vocabulary(weight_list *list, const char *path) {
   return status;
 }
 
-/* Walker's alias method: each bucket keeps its own class or passes to one other. */
-static void build_alias(sampler *sampler) {
-  int64_t n = sampler->range, high_count = 0, low_count = 0;
-  double sum = 0, *share = dp_malloc((size_t)n * sizeof(double));
-  int32_t *high = dp_malloc((size_t)n * sizeof(int32_t));
-  int32_t *low = dp_malloc((size_t)n * sizeof(int32_t));
-  for (int64_t i = 0; i < n; ++i)
-    sum += sampler->weights[i];
-  for (int64_t i = 0; i < n; ++i) {
-    share[i] = (double)(sampler->weights[i] * (float)n) / sum;
-    if (share[i] < 1.0)
-      low[low_count++] = (int32_t)i;
-    else
-      high[high_count++] = (int32_t)i;
-  }
-  while (high_count && low_count) {
-    int32_t small = low[--low_count], large = high[--high_count];
-    sampler->other[small] = large;
-    share[large] -= 1.0 - share[small];
-    if (share[large] < 1.0)
-      low[low_count++] = large;
-    else
-      high[high_count++] = large;
-  }
-  for (int64_t i = 0; i < n; ++i)
-    sampler->keep[i] = (float)share[i];
-  for (int64_t i = 0; i < high_count; ++i) {
-    sampler->keep[high[i]] = 1;
-    sampler->other[high[i]] = high[i];
-  }
-  for (int64_t i = 0; i < low_count; ++i) {
-    sampler->keep[low[i]] = 1;
-    sampler->other[low[i]] = low[i];
-  }
-  dp_free(share);
-  dp_free(high);
-  dp_free(low);
-}
-
-static dp_status *allocate_alias(sampler *sampler) {
-  size_t n = (size_t)sampler->range;
-  if (sampler->range > INT32_MAX)
-    return DP_INVALID("range_max %lld is too large", (long long)sampler->range);
-  sampler->weights = dp_try_malloc(n * sizeof(float));
-  sampler->keep = dp_try_malloc(n * sizeof(float));
-  sampler->other = dp_try_malloc(n * sizeof(int32_t));
-  if (!sampler->weights || !sampler->keep || !sampler->other)
-    return dp_status_out_of_memory();
-  return NULL;
-}
-
 static dp_status *read_unigrams(weight_list *list, const dp_node *node) {
   dp_view path;
   const dp_attr *unigrams;
@@ -229,8 +178,11 @@ static dp_status *init_fixed(sampler *sampler, const dp_node *node) {
   DP_RETURN_IF_ERROR(dp_node_get_int(node, "shard", &list.shard));
   if (list.shards < 1)
     return DP_INVALID("num_shards must be positive, got %lld", (long long)list.shards);
-  DP_RETURN_IF_ERROR(allocate_alias(sampler));
-  list.weights = sampler->weights;
+  if (sampler->range > INT32_MAX)
+    return DP_INVALID("range_max %lld is too large", (long long)sampler->range);
+  list.weights = sampler->weights = dp_try_malloc((size_t)sampler->range * sizeof(float));
+  if (!sampler->weights)
+    return dp_status_out_of_memory();
   for (int64_t i = 0; i < reserved && list.count <= list.capacity; ++i)
     if (i % list.shards == list.shard)
       add_weight(&list, 0);
@@ -240,14 +192,11 @@ static dp_status *init_fixed(sampler *sampler, const dp_node *node) {
     return DP_INVALID("range is %lld while weights size is %lld", (long long)sampler->range,
                       (long long)list.count);
   sampler->total = list.total;
-  build_alias(sampler);
-  return NULL;
+  return dp_alias_init(&sampler->alias, sampler->weights, (int32_t)sampler->range);
 }
 
 static int64_t draw_fixed(const sampler *sampler, dp_random_words *words) {
-  float chance = dp_philox_float(dp_random_word(words));
-  uint32_t bucket = dp_random_below(words, (uint32_t)sampler->range);
-  return chance < sampler->keep[bucket] ? (int64_t)bucket : sampler->other[bucket];
+  return dp_alias_draw(&sampler->alias, words);
 }
 
 static float fixed_probability(const sampler *sampler, int64_t value) {
@@ -290,8 +239,7 @@ static void sampler_destroy(void *memory) {
     pthread_mutex_destroy(&sampler->lock);
   dp_free(sampler->sums);
   dp_free(sampler->weights);
-  dp_free(sampler->keep);
-  dp_free(sampler->other);
+  dp_alias_deinit(&sampler->alias);
 }
 
 /* ---- Drawing ---- */

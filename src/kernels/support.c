@@ -96,6 +96,14 @@ dp_status *dp_kernel_type(const dp_kernel_setup *setup, const char *attr, dp_dty
   return dp_node_get_type(setup->node, attr, dtype_out);
 }
 
+dp_status *dp_kernel_get_int32(const dp_node *node, const char *attr, int64_t *value_out) {
+  DP_RETURN_IF_ERROR(dp_node_get_int(node, attr, value_out));
+  if (*value_out < INT32_MIN || *value_out > INT32_MAX)
+    return DP_INVALID("Attr %s has value %lld out of range for an int32", attr,
+                      (long long)*value_out);
+  return NULL;
+}
+
 void dp_kernel_widen(dp_dtype dtype, const uint16_t *from, float *to, int64_t count) {
   const dp_convert_loops *loops = dp_convert_table();
   (dtype == DP_HALF ? loops->half_to_float : loops->bfloat16_to_float)(from, to, count);

@@ -43,6 +43,9 @@ DP_MUST_USE dp_status *dp_kernel_expect_same_size(const dp_op_context *context, 
 /* The dtype of attribute "T" (or another), as create wants it. */
 DP_MUST_USE dp_status *dp_kernel_type(const dp_kernel_setup *setup, const char *attr,
                                       dp_dtype *dtype_out);
+/* An integer attribute that must fit into 32 bits. */
+DP_MUST_USE dp_status *dp_kernel_get_int32(const dp_node *node, const char *attr,
+                                           int64_t *value_out);
 
 /* ---- 16-bit floats ---- */
 /* Kernels that have no loops of their own for half and bfloat16 work on blocks of this many floats
