@@ -15,4 +15,17 @@ static inline float *dp_image_scratch(int64_t count) {
   return dp_try_malloc((size_t)(count + 1) * sizeof(float));
 }
 
+/* ---- Resizing ---- */
+typedef struct dp_image_sizes {
+  int64_t batch, height, width, channels; /* of the image */
+  int64_t to_height, to_width;            /* of the resized one */
+} dp_image_sizes;
+/* Height and width from a vector of two. */
+DP_MUST_USE dp_status *dp_image_read_size(const dp_tensor *tensor, int64_t *height_out,
+                                          int64_t *width_out);
+/* Images are input 0, height and width wanted are input 1. */
+DP_MUST_USE dp_status *dp_image_read_sizes(const dp_op_context *context, dp_image_sizes *sizes_out);
+/* How far apart neighbours of the result are in the image. */
+float dp_image_scale(int64_t from, int64_t to, bool align_corners);
+
 #endif

@@ -40,10 +40,6 @@ static dp_status *resize_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-static float scale_of(int64_t from, int64_t to, bool align_corners) {
-  return align_corners && to > 1 ? (float)(from - 1) / (float)(to - 1) : (float)from / (float)to;
-}
-
 /* ---- Taps ---- */
 typedef struct taps {
   int64_t *first; /* of each place of the result; one more at the end */
@@ -122,7 +118,7 @@ static int64_t area_taps(int64_t place, int64_t size, float scale, taps *taps, i
 }
 
 static dp_status *taps_init(taps *taps, const resize_state *state, int64_t from, int64_t to) {
-  float scale = scale_of(from, to, state->align_corners);
+  float scale = dp_image_scale(from, to, state->align_corners);
   *taps = (struct taps){0};
   taps->first = dp_try_malloc((size_t)(to + 1) * sizeof(int64_t));
   if (!taps->first)
@@ -154,10 +150,7 @@ static dp_status *taps_init(taps *taps, const resize_state *state, int64_t from,
 }
 
 /* ---- Sizes ---- */
-typedef struct sizes {
-  int64_t batch, height, width, channels; /* of the image */
-  int64_t to_height, to_width;            /* of the resized one */
-} sizes;
+typedef dp_image_sizes sizes;
 
 static dp_status *check_centers(const resize_state *state) {
   if (state->half_pixel_centers && state->align_corners)
@@ -165,35 +158,9 @@ static dp_status *check_centers(const resize_state *state) {
   return NULL;
 }
 
-static dp_status *read_size(const dp_tensor *tensor, int64_t *height_out, int64_t *width_out) {
-  if (tensor->shape.rank != 1)
-    return DP_INVALID("shape_t must be 1-dimensional%s", dp_shape_text(&tensor->shape));
-  if (dp_tensor_elements(tensor) != 2)
-    return DP_INVALID("shape_t must have two elements%s", dp_shape_text(&tensor->shape));
-  *height_out = dp_tensor_int_at(tensor, 0);
-  *width_out = dp_tensor_int_at(tensor, 1);
-  return NULL;
-}
-
 static dp_status *read_sizes(dp_op_context *context, const resize_state *state, sizes *sizes) {
-  const dp_shape *shape = &dp_op_input(context, 0)->shape;
   DP_RETURN_IF_ERROR(check_centers(state));
-  if (shape->rank != 4)
-    return DP_INVALID("input must be 4-dimensional%s", dp_shape_text(shape));
-  DP_RETURN_IF_ERROR(read_size(dp_op_input(context, 1), &sizes->to_height, &sizes->to_width));
-  if (shape->dims[1] > INT32_MAX || shape->dims[2] > INT32_MAX)
-    return DP_INVALID("input sizes must be between 0 and max int32");
-  if (sizes->to_height <= 0 || sizes->to_width <= 0)
-    return DP_INVALID("output dimensions must be positive");
-  if (shape->dims[3] <= 0)
-    return DP_INVALID("image must have at least one channel");
-  if (shape->dims[1] <= 0 || shape->dims[2] <= 0)
-    return DP_INVALID("input image must be of non-zero size");
-  sizes->batch = shape->dims[0];
-  sizes->height = shape->dims[1];
-  sizes->width = shape->dims[2];
-  sizes->channels = shape->dims[3];
-  return NULL;
+  return dp_image_read_sizes(context, sizes);
 }
 
 static dp_status *output_image(dp_op_context *context, const sizes *sizes, int64_t height,
@@ -334,8 +301,8 @@ static dp_status *check_gradient(const resize_state *state, const dp_shape *grad
     return DP_INVALID("resized dimensions must be positive");
   if (image->dims[1] <= 0 || image->dims[2] <= 0)
     return DP_INVALID("original dimensions must be positive");
-  *sizes = (struct sizes){gradient->dims[0], image->dims[1],    image->dims[2],
-                          gradient->dims[3], gradient->dims[1], gradient->dims[2]};
+  *sizes = (dp_image_sizes){gradient->dims[0], image->dims[1],    image->dims[2],
+                            gradient->dims[3], gradient->dims[1], gradient->dims[2]};
   return NULL;
 }
 
@@ -397,7 +364,7 @@ static void nearest_rows(void *arg, int64_t begin, int64_t end) {
 
 static int64_t *nearest_columns(const resize_state *state, int64_t from, int64_t to) {
   int64_t *columns = dp_try_malloc((size_t)(to + 1) * sizeof *columns);
-  float scale = scale_of(from, to, state->align_corners);
+  float scale = dp_image_scale(from, to, state->align_corners);
   for (int64_t x = 0; columns && x < to; ++x)
     columns[x] = nearest(state, x, scale, from);
   return columns;
@@ -418,7 +385,7 @@ static dp_status *nearest_compute(dp_op_context *context, void *state) {
     return dp_status_out_of_memory();
   work.to = output->data;
   work.columns = columns;
-  work.scale = scale_of(sizes->height, sizes->to_height, work.state->align_corners);
+  work.scale = dp_image_scale(sizes->height, sizes->to_height, work.state->align_corners);
   work.pixel = (size_t)sizes->channels * dp_dtype_size(output->dtype);
   dp_op_for(context, sizes->batch * sizes->to_height,
             sizes->to_width * ((int64_t)work.pixel / 8 + 2), nearest_rows, &work);
@@ -432,7 +399,7 @@ static dp_status *nearest_gradient_compute(dp_op_context *context, void *memory)
   sizes sizes = {0};
   if (input->shape.rank != 4)
     return DP_INVALID("input must be 4-dimensional%s", dp_shape_text(&input->shape));
-  DP_RETURN_IF_ERROR(read_size(dp_op_input(context, 1), &sizes.height, &sizes.width));
+  DP_RETURN_IF_ERROR(dp_image_read_size(dp_op_input(context, 1), &sizes.height, &sizes.width));
   if (sizes.height <= 0 || sizes.width <= 0)
     return DP_INVALID("shape_t's elements must be positive");
   sizes.batch = input->shape.dims[0];
@@ -447,7 +414,7 @@ static dp_status *nearest_gradient_compute(dp_op_context *context, void *memory)
   if (!columns)
     return dp_status_out_of_memory();
   memset(output->data, 0, dp_tensor_bytes(output));
-  float scale = scale_of(sizes.height, sizes.to_height, state->align_corners);
+  float scale = dp_image_scale(sizes.height, sizes.to_height, state->align_corners);
   size_t pixel = (size_t)sizes.channels * state->add.size;
   const char *from = input->data;
   for (int64_t b = 0; b < sizes.batch; ++b)

@@ -33,6 +33,9 @@ float dp_quantized_value(dp_dtype dtype, int64_t code, dp_quantized_range range)
 dp_quantized_range dp_quantized_product_range(dp_dtype a, dp_quantized_range a_range, dp_dtype b,
                                               dp_quantized_range b_range, dp_dtype c);
 
+/* Where element `at` of a result comes from in an operand that is broadcast to its shape. */
+int64_t dp_quantized_source(const dp_shape *result, const dp_shape *from, int64_t at);
+
 /* From codes of one range to codes of another, for many elements: in floats as TensorFlow's vector
  * code does it, which is not always what single numbers give. */
 typedef struct dp_quantized_map {
@@ -43,5 +46,6 @@ typedef struct dp_quantized_map {
 dp_quantized_map dp_quantized_map_make(dp_dtype from, dp_quantized_range from_range, dp_dtype to,
                                        dp_quantized_range to_range);
 int32_t dp_quantized_map_code(const dp_quantized_map *map, int32_t code);
+int32_t dp_quantized_map_value(const dp_quantized_map *map, float value);
 
 #endif

@@ -1,6 +1,7 @@
 /* Products and sums of quantized tensors, whose results are codes of 32 bits with a range of their
- * own: QuantizedMatMul, QuantizedConv2D, QuantizedMul, QuantizedBiasAdd. Codes are widened to
- * integers that are 0 where the value is, then the loops for integers do the work. */
+ * own: QuantizedMatMul, QuantizedConv2D, QuantizedMul, QuantizedBiasAdd, QuantizedAdd. Codes of
+ * factors are widened to integers that are 0 where the value is, then the loops for integers do the
+ * work. */
 #include "kernels/families_internal.h"
 
 #include <math.h>
@@ -161,19 +162,6 @@ static dp_status *conv(dp_op_context *context, void *memory) {
 }
 
 /* ---- QuantizedMul ---- */
-/* Where element `at` of the result comes from in an operand of shape `from`. */
-static int64_t source_of(const dp_shape *result, const dp_shape *from, int64_t at) {
-  int64_t source = 0, step = 1;
-  for (int i = 1; i <= from->rank; ++i) {
-    int64_t size = result->dims[result->rank - i], place = at % size;
-    at /= size;
-    if (from->dims[from->rank - i] != 1)
-      source += place * step;
-    step *= from->dims[from->rank - i];
-  }
-  return source;
-}
-
 static dp_status *multiply(dp_op_context *context, void *memory) {
   (void)memory;
   const dp_tensor *x = dp_op_input(context, 0), *y = dp_op_input(context, 1);
@@ -188,8 +176,8 @@ static dp_status *multiply(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   dp_status *status = widen_operands(context, &operands);
   for (int64_t i = 0; !status && i < shape.elements; ++i) {
-    uint32_t a = ((uint32_t *)operands.wide[0].data)[source_of(&shape, &x->shape, i)];
-    uint32_t b = ((uint32_t *)operands.wide[1].data)[source_of(&shape, &y->shape, i)];
+    uint32_t a = ((uint32_t *)operands.wide[0].data)[dp_quantized_source(&shape, &x->shape, i)];
+    uint32_t b = ((uint32_t *)operands.wide[1].data)[dp_quantized_source(&shape, &y->shape, i)];
     ((uint32_t *)output->data)[i] = a * b;
   }
   if (!status)
@@ -199,9 +187,9 @@ static dp_status *multiply(dp_op_context *context, void *memory) {
 }
 
 /* ---- QuantizedBiasAdd ---- */
-/* Room for 2^17 additions. */
-static dp_quantized_range sum_range(dp_quantized_range a, dp_quantized_range b) {
-  float largest = fmaxf(fmaxf(a.high, -a.low), fmaxf(b.high, -b.low)) * (1 << 17);
+/* Room for `additions` of the kind. */
+static dp_quantized_range sum_range(dp_quantized_range a, dp_quantized_range b, int additions) {
+  float largest = fmaxf(fmaxf(a.high, -a.low), fmaxf(b.high, -b.low)) * (float)additions;
   return (dp_quantized_range){-largest, largest};
 }
 
@@ -227,7 +215,7 @@ static dp_status *bias_add(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(read_ranges(context, &operands));
   DP_RETURN_IF_ERROR(check_bias(input, bias));
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
-  dp_quantized_range sum = sum_range(operands.ranges[0], operands.ranges[1]);
+  dp_quantized_range sum = sum_range(operands.ranges[0], operands.ranges[1], 1 << 17);
   dp_quantized_map first = dp_quantized_map_make(input->dtype, operands.ranges[0], DP_QINT32, sum);
   dp_quantized_map second = dp_quantized_map_make(bias->dtype, operands.ranges[1], DP_QINT32, sum);
   uint32_t zero = (uint32_t)dp_quantized_clamped(DP_QINT32, 0, sum);
@@ -237,6 +225,69 @@ static dp_status *bias_add(dp_op_context *context, void *memory) {
     int32_t b = dp_quantized_map_code(&second, dp_quantized_load(bias, i % width));
     ((uint32_t *)output->data)[i] = (uint32_t)a + (uint32_t)b + zero;
   }
+  return dp_quantized_write_range(context, 1, sum);
+}
+
+/* ---- QuantizedAdd ---- */
+/* An operand in codes of the sum: the code of 0 and a step, or one code for all. */
+typedef struct addend {
+  const dp_tensor *tensor;
+  int64_t zero;
+  int32_t step;
+} addend;
+
+static addend make_addend(const dp_tensor *tensor, dp_quantized_range range, dp_quantized_range sum,
+                          bool is_single) {
+  dp_dtype dtype = tensor->dtype;
+  addend addend = {.tensor = tensor};
+  if (is_single) {
+    float value = dp_quantized_value(dtype, dp_quantized_load(tensor, 0), range);
+    addend.zero = dp_quantized_clamped(DP_QINT32, value, sum);
+    return addend;
+  }
+  addend.zero = dp_quantized_code(DP_QINT32, dp_quantized_value(dtype, 0, range), sum);
+  int64_t one = dp_quantized_code(DP_QINT32, dp_quantized_value(dtype, 1, range), sum);
+  addend.step = (int32_t)(uint32_t)((uint64_t)one - (uint64_t)addend.zero);
+  return addend;
+}
+
+static uint32_t addend_at(const addend *addend, int64_t at) {
+  int64_t code = addend->zero + (int64_t)dp_quantized_load(addend->tensor, at) * addend->step;
+  return (uint32_t)(code < INT32_MIN ? INT32_MIN : code > INT32_MAX ? INT32_MAX : code);
+}
+
+static dp_status *check_add(const dp_op_context *context) {
+  static const char *const names[] = {"min_x", "max_x", "min_y", "max_y"};
+  for (int32_t i = 0; i < 4; ++i)
+    if (dp_op_input(context, 2 + i)->shape.rank != 0)
+      return DP_INVALID("`%s` must be rank 0 but is rank %d", names[i],
+                        dp_op_input(context, 2 + i)->shape.rank);
+  return NULL;
+}
+
+/* Sums of any shapes that go together; TensorFlow knows only some of them. */
+static dp_status *add(dp_op_context *context, void *memory) {
+  (void)memory;
+  const dp_tensor *x = dp_op_input(context, 0), *y = dp_op_input(context, 1);
+  operands operands = {0};
+  dp_shape shape;
+  dp_tensor *output;
+  DP_RETURN_IF_ERROR(check_add(context));
+  DP_RETURN_IF_ERROR(read_ranges(context, &operands));
+  if (!dp_shape_broadcast(&x->shape, &y->shape, &shape))
+    return DP_INVALID("Incompatible shapes: %s vs. %s", dp_shape_text(&x->shape),
+                      dp_shape_text(&y->shape));
+  for (int i = 0; i < 2; ++i)
+    if (!(operands.ranges[i].high > operands.ranges[i].low))
+      return DP_INVALID("max_%c must be larger than min_%c.", "xy"[i], "xy"[i]);
+  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
+  dp_quantized_range sum = sum_range(operands.ranges[0], operands.ranges[1], 1 << 14);
+  bool x_is_single = x->shape.elements == 1;
+  addend a = make_addend(x, operands.ranges[0], sum, x_is_single);
+  addend b = make_addend(y, operands.ranges[1], sum, !x_is_single && y->shape.elements == 1);
+  for (int64_t i = 0; i < shape.elements; ++i)
+    ((uint32_t *)output->data)[i] = addend_at(&a, dp_quantized_source(&shape, &x->shape, i)) +
+                                    addend_at(&b, dp_quantized_source(&shape, &y->shape, i));
   return dp_quantized_write_range(context, 1, sum);
 }
 
@@ -261,5 +312,8 @@ static const dp_kernel rows[] = {
     {.op = "QuantizedBiasAdd",
      .types = {{"T1", DP_SET(QINT8)}, {"T2", DP_SET(QINT8)}, {"out_type", DP_SET(QINT32)}},
      .compute = bias_add},
+    {.op = "QuantizedAdd",
+     .types = {{"T1", NARROW}, {"T2", NARROW}, {"Toutput", DP_SET(QINT32)}},
+     .compute = add},
 };
 DP_KERNEL_FAMILY(quantized_products, rows);

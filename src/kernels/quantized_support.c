@@ -120,6 +120,18 @@ dp_quantized_range dp_quantized_product_range(dp_dtype a, dp_quantized_range a_r
                               level * (float)dp_quantized_highest(c)};
 }
 
+int64_t dp_quantized_source(const dp_shape *result, const dp_shape *from, int64_t at) {
+  int64_t source = 0, step = 1;
+  for (int i = 1; i <= from->rank; ++i) {
+    int64_t size = result->dims[result->rank - i], place = at % size;
+    at /= size;
+    if (from->dims[from->rank - i] != 1)
+      source += place * step;
+    step *= from->dims[from->rank - i];
+  }
+  return source;
+}
+
 /* ---- Many codes ---- */
 dp_quantized_map dp_quantized_map_make(dp_dtype from, dp_quantized_range from_range, dp_dtype to,
                                        dp_quantized_range to_range) {
@@ -139,7 +151,10 @@ dp_quantized_map dp_quantized_map_make(dp_dtype from, dp_quantized_range from_ra
 }
 
 int32_t dp_quantized_map_code(const dp_quantized_map *map, int32_t code) {
-  float value = map->shift + (float)code * map->factor;
+  return dp_quantized_map_value(map, map->shift + (float)code * map->factor);
+}
+
+int32_t dp_quantized_map_value(const dp_quantized_map *map, float value) {
   float result = roundf(value * map->scale) - map->offset;
   result = result > map->lower ? result : map->lower; /* not a number: the lower one */
   return (int32_t)(result < map->upper ? result : map->upper);
