@@ -1,10 +1,11 @@
-/* Functions of square matrices, MatrixSquareRoot and MatrixLogarithm, and the eigenvalues of
- * general ones, Eig.
+/* Functions of square matrices, MatrixSquareRoot, MatrixLogarithm and MatrixExponential, and the
+ * eigenvalues of general ones, Eig.
  *
  * A function of A = Q T Q^H is Q f(T) Q^H, with LAPACK's Schur form, whose T is upper triangular.
  * The square root of T comes column by column (Bjorck and Hammarling); the logarithm by taking
- * roots until T is close to 1, then a rational approximation (inverse scaling and squaring). All is
- * computed in complex doubles, whatever the dtype. */
+ * roots until T is close to 1, then a rational approximation (inverse scaling and squaring); the
+ * exponential by halving T until it is small, then a series and as many squares. All is computed in
+ * complex doubles, whatever the dtype. */
 #include "kernels/families_internal.h"
 
 #include <complex.h>
@@ -71,7 +72,8 @@ static bool is_finite(const number *values, int64_t count) {
 }
 
 /* ---- Upper triangles, by rows ---- */
-static void root_of_triangle(const number *t, int64_t n, number *r) {
+static void root_of_triangle(const number *t, int64_t n, number *r, number *spare) {
+  (void)spare;
   memset(r, 0, (size_t)(n * n) * sizeof *r);
   for (int64_t j = 0; j < n; ++j) {
     r[j * n + j] = csqrt(t[j * n + j]);
@@ -136,7 +138,7 @@ static void log_of_triangle(const number *t, int64_t n, number *result, number *
   double places[POINTS], weights[POINTS], scale = 1;
   memcpy(x, t, (size_t)(n * n) * sizeof *x);
   for (int step = 0; step < 100 && distance_from_one(x, n) > 0.25; ++step, scale *= 2) {
-    root_of_triangle(x, n, root);
+    root_of_triangle(x, n, root, NULL);
     memcpy(x, root, (size_t)(n * n) * sizeof *x);
   }
   for (int64_t i = 0; i < n; ++i)
@@ -151,10 +153,57 @@ static void log_of_triangle(const number *t, int64_t n, number *result, number *
     result[i * n + i] = clog(t[i * n + i]);
 }
 
+static double size_of_triangle(const number *t, int64_t n) {
+  double largest = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    double sum = 0;
+    for (int64_t i = 0; i <= j; ++i)
+      sum += cabs(t[i * n + j]);
+    largest = fmax(largest, sum);
+  }
+  return largest;
+}
+
+/* to = a b; all are upper triangles. */
+static void multiply_triangles(const number *a, const number *b, int64_t n, number *to) {
+  memset(to, 0, (size_t)(n * n) * sizeof *to);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = i; k < n; ++k)
+      for (int64_t j = k; j < n; ++j)
+        to[i * n + j] += a[i * n + k] * b[k * n + j];
+}
+
+#define TERMS 18 /* beyond doubles for triangles of size 1/2 */
+/* `spare` has room for two more matrices. */
+static void exp_of_triangle(const number *t, int64_t n, number *result, number *spare) {
+  number *x = spare, *product = spare + n * n;
+  int halves = 0;
+  frexp(size_of_triangle(t, n), &halves);
+  halves = halves > -1 ? halves + 1 : 0;
+  for (int64_t i = 0; i < n * n; ++i)
+    x[i] = t[i] * ldexp(1, -halves);
+  memset(result, 0, (size_t)(n * n) * sizeof *result);
+  for (int term = TERMS; term >= 0; --term) {
+    multiply_triangles(x, result, n, product);
+    for (int64_t i = 0; i < n * n; ++i)
+      result[i] = product[i] / (term + 1);
+    for (int64_t i = 0; i < n; ++i)
+      result[i * n + i] += 1;
+  }
+  for (int i = 0; i < halves; ++i) {
+    multiply_triangles(result, result, n, product);
+    memcpy(result, product, (size_t)(n * n) * sizeof *result);
+  }
+}
+
 /* ---- Functions ---- */
+/* The last argument has room for two more matrices. */
+typedef void (*triangle_fn)(const number *t, int64_t n, number *result, number *spare);
+
 typedef struct function_state {
   dp_linalg_state linalg; /* its routine is that of complex doubles */
-  bool is_logarithm, wants_vectors;
+  triangle_fn of_triangle;
+  bool wants_vectors;
   dp_dtype result;
 } function_state;
 
@@ -173,7 +222,9 @@ static dp_status *find_routine(function_state *state, const dp_kernel_setup *set
 
 static dp_status *function_create(const dp_kernel_setup *setup, void *memory) {
   function_state *state = memory;
-  state->is_logarithm = dp_node_is(setup->node, "MatrixLogarithm");
+  state->of_triangle = dp_node_is(setup->node, "MatrixLogarithm")     ? log_of_triangle
+                       : dp_node_is(setup->node, "MatrixExponential") ? exp_of_triangle
+                                                                      : root_of_triangle;
   return find_routine(state, setup, "zgees_");
 }
 
@@ -221,10 +272,7 @@ static dp_status *function_matrix(const dp_linalg_batch *batch, const void *cons
   transpose(q, n);
   for (int64_t i = 1; i < n; ++i)
     memset(a + i * n, 0, (size_t)i * sizeof *a);
-  if (state->is_logarithm)
-    log_of_triangle(a, n, f, f + size);
-  else
-    root_of_triangle(a, n, f);
+  state->of_triangle(a, n, f, f + size);
   multiply(q, f, false, n, a);
   multiply(a, q, true, n, f);
   for (int64_t i = 0; i < size; ++i)
@@ -327,6 +375,7 @@ static dp_status *eigen_compute(dp_op_context *context, void *memory) {
 static const dp_kernel rows[] = {
     ROW("MatrixSquareRoot", DP_LINALG_SET, function_create, function_compute),
     ROW("MatrixLogarithm", DP_SET_COMPLEX, function_create, function_compute),
+    ROW("MatrixExponential", DP_LINALG_SET, function_create, function_compute),
     ROW("Eig", DP_LINALG_SET, eigen_create, eigen_compute),
 };
 DP_KERNEL_FAMILY(linalg_function, rows);

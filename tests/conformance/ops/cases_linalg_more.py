@@ -104,8 +104,12 @@ for dtype in L:
         if np.dtype(dtype).kind == "c":
             add("MatrixLogarithm", [matrix], dtype=dtype)
             add("MatrixLogarithm", [regular(dtype, shape)], dtype=dtype)
+        for scale in [0, 0.01, 0.3, 1.5]:
+            add("MatrixExponential", [np.asarray(scale * regular(dtype, shape), dtype)], dtype=dtype,
+                name=f"MatrixExponential({np.dtype(dtype).name} {shape} {scale})")
 for op, matrix in (("MatrixSquareRoot", square[:2]), ("MatrixSquareRoot", square[0]),
-                   ("MatrixLogarithm", square[:2].astype(np.complex64))):
+                   ("MatrixLogarithm", square[:2].astype(np.complex64)), ("MatrixExponential", square[:2]),
+                   ("MatrixExponential", square[0])):
     add(op, [matrix], name=f"{op}(shape)")
 
 
