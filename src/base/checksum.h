@@ -18,6 +18,8 @@ uint32_t dp_crc32c_unmask(uint32_t masked);
 /* FarmHash's Fingerprint64, TensorFlow's stable 64-bit fingerprint, and how it joins two. */
 uint64_t dp_fingerprint64(const void *data, size_t length);
 uint64_t dp_fingerprint_concat(uint64_t a, uint64_t b);
+/* FarmHash's Fingerprint128. */
+void dp_fingerprint128(const void *data, size_t length, uint64_t *low_out, uint64_t *high_out);
 /* TensorFlow's Hash64 (its MurmurHash64A variant), for ops that expose it. */
 uint64_t dp_hash64(const void *data, size_t length, uint64_t seed);
 

@@ -144,6 +144,88 @@ uint64_t dp_fingerprint64(const void *data, size_t length) {
   return fingerprint_long(data, length);
 }
 
+/* ---- 128 bits ---- */
+static uint64_t join(uint64_t u, uint64_t v) {
+  return mix_pair(u, v, UINT64_C(0x9ddfea08eb382d69));
+}
+
+static uint64_t mix_word_by(uint64_t into, const unsigned char *s) {
+  return (into ^ shift_mix(fetch64(s) * k1) * k1) * k1;
+}
+
+/* Less than 128 bytes. */
+static pair fingerprint128_short(const unsigned char *s, size_t length, pair seed) {
+  uint64_t a = seed.first, b = seed.second, c, d;
+  if (length <= 16) {
+    a = shift_mix(a * k1) * k1;
+    c = b * k1 + fingerprint_to_16(s, length);
+    d = shift_mix(a + (length >= 8 ? fetch64(s) : c));
+  } else {
+    c = join(fetch64(s + length - 8) + k1, a);
+    d = join(b + length, c + fetch64(s + length - 16));
+    a += d;
+    for (const unsigned char *end = s + length - 16; s < end; s += 16) {
+      a = mix_word_by(a, s);
+      b ^= a;
+      c = mix_word_by(c, s + 8);
+      d ^= c;
+    }
+  }
+  a = join(a, c);
+  b = join(d, b);
+  return (pair){a ^ b, join(b, a)};
+}
+
+/* The rest after the blocks, in runs of 32 bytes from its end; the last run may begin before it. */
+static void mix_tail(long_state *state, const unsigned char *s, size_t length) {
+  for (size_t done = 0; done < length;) {
+    done += 32;
+    const unsigned char *at = s + length - done;
+    state->y = rotate(state->x + state->y, 42) * k0 + state->v.second;
+    state->w.first += fetch64(at + 16);
+    state->x = state->x * k0 + state->w.first;
+    state->z += state->w.second + fetch64(at);
+    state->w.second += state->v.first;
+    state->v = weak_mix(at, state->v.first + state->z, state->v.second);
+    state->v.first *= k0;
+  }
+}
+
+static pair fingerprint128_long(const unsigned char *s, size_t length, pair seed) {
+  long_state state = {.x = seed.first, .y = seed.second, .z = length * k1};
+  state.v.first = rotate(state.y ^ k1, 49) * k1 + fetch64(s);
+  state.v.second = rotate(state.v.first, 42) * k1 + fetch64(s + 8);
+  state.w.first = rotate(state.y + state.z, 35) * k1 + state.x;
+  state.w.second = rotate(state.x + fetch64(s + 88), 53) * k1;
+  for (; length >= 128; length -= 128, s += 128) {
+    mix_block(&state, s, k1, 1);
+    mix_block(&state, s + 64, k1, 1);
+  }
+  state.x += rotate(state.v.first + state.z, 49) * k0;
+  state.y = state.y * k0 + rotate(state.w.second, 37);
+  state.z = state.z * k0 + rotate(state.w.first, 27);
+  state.w.first *= 9;
+  state.v.first *= k0;
+  mix_tail(&state, s, length);
+  uint64_t x = join(state.x, state.v.first), y = join(state.y + state.z, state.w.first);
+  return (pair){join(x + state.v.second, state.w.second) + y,
+                join(x + state.w.second, y + state.v.second)};
+}
+
+void dp_fingerprint128(const void *data, size_t length, uint64_t *low_out, uint64_t *high_out) {
+  const unsigned char *s = data;
+  pair seed = {k0, k1};
+  if (length >= 16) {
+    seed = (pair){fetch64(s), fetch64(s + 8) + k0};
+    s += 16;
+    length -= 16;
+  }
+  pair result =
+      length < 128 ? fingerprint128_short(s, length, seed) : fingerprint128_long(s, length, seed);
+  *low_out = result.first;
+  *high_out = result.second;
+}
+
 uint64_t dp_fingerprint_concat(uint64_t a, uint64_t b) {
   uint64_t mixed = (a ^ murmur ^ shift_mix(b * murmur) * murmur) * murmur;
   return shift_mix(shift_mix(mixed) * murmur);
