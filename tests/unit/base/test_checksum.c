@@ -88,12 +88,16 @@ static void masks_come_off(void **state) {
   assert_int_equal(dp_crc32c_mask(dp_crc32c(zeros, 8)), 0x07980329);
 }
 
+static void make_pattern(unsigned char data[1000]) {
+  unsigned x = 7;
+  for (int i = 0; i < 1000; i++, x = (5 * x + 1) % 256)
+    data[i] = (unsigned char)x;
+}
+
 static void fingerprints_are_tensorflows(void **state) {
   (void)state;
   unsigned char data[1000];
-  unsigned x = 7;
-  for (int i = 0; i < COUNT_OF(data); i++, x = (5 * x + 1) % 256)
-    data[i] = (unsigned char)x;
+  make_pattern(data);
   const uint64_t buckets = INT64_MAX;
   for (int i = 0; i < COUNT_OF(golden_lengths); i++) {
     assert_true(dp_fingerprint64(data, golden_lengths[i]) == golden_fingerprints[i]);
@@ -106,6 +110,40 @@ static void fingerprints_are_tensorflows(void **state) {
   }
 }
 
+/* As SdcaFprint gives them. */
+static void long_fingerprints_are_tensorflows(void **state) {
+  (void)state;
+  static const struct {
+    size_t length;
+    uint64_t low, high;
+  } golden[] = {
+      {0, UINT64_C(0x3df09dfc64c09a2b), UINT64_C(0x3cb540c392e51e29)},
+      {3, UINT64_C(0xb235020e02950a9e), UINT64_C(0x0393e651c74583ba)},
+      {7, UINT64_C(0x06196d993b9b26af), UINT64_C(0xb93e5f3e0ab4d8a1)},
+      {12, UINT64_C(0x53deb5fe5ef6b4d9), UINT64_C(0x7c5b5ab53f171767)},
+      {16, UINT64_C(0xcdf15d1f5e1a2d63), UINT64_C(0xfaedcb4deb5d77f2)},
+      {20, UINT64_C(0xb47c0f725354d861), UINT64_C(0x5c0894da8fe38fb4)},
+      {31, UINT64_C(0x71ec260c048b5b60), UINT64_C(0xfe41442ff65ace25)},
+      {32, UINT64_C(0x1c9712fd952e0482), UINT64_C(0xc3e7a4e226afc95d)},
+      {33, UINT64_C(0x3923a1e14f5332d0), UINT64_C(0x5817e14ba2977cc2)},
+      {60, UINT64_C(0x425e1c1d96faefc5), UINT64_C(0x566ae386d75c7204)},
+      {100, UINT64_C(0x457e38508998f554), UINT64_C(0xbfb23c899af8eec5)},
+      {143, UINT64_C(0x9877e952342ca41a), UINT64_C(0xa780cab3c2087ef3)},
+      {144, UINT64_C(0xb100eeae227edf9f), UINT64_C(0x0daa177297e0edb9)},
+      {145, UINT64_C(0x86eda3cc32e0a10c), UINT64_C(0x512fb736f9d3dd8f)},
+      {200, UINT64_C(0x14ec876865007c96), UINT64_C(0x7600f0549b2a6188)},
+      {400, UINT64_C(0x3d8e06e28ee8ce42), UINT64_C(0x75e0dcf1e4f40361)},
+      {1000, UINT64_C(0x96056fe574da2311), UINT64_C(0x8cd622a2f0c790f8)},
+  };
+  unsigned char data[1000];
+  make_pattern(data);
+  for (int i = 0; i < COUNT_OF(golden); i++) {
+    uint64_t low, high;
+    dp_fingerprint128(data, golden[i].length, &low, &high);
+    assert_true(low == golden[i].low && high == golden[i].high);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_standard_vectors_hold),
@@ -113,6 +151,7 @@ int main(void) {
       cmocka_unit_test(combining_is_associative_for_huge_lengths),
       cmocka_unit_test(masks_come_off),
       cmocka_unit_test(fingerprints_are_tensorflows),
+      cmocka_unit_test(long_fingerprints_are_tensorflows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
