@@ -35,6 +35,12 @@ DP_MUST_USE dp_status *dp_wire_encode_tensor(const dp_tensor *tensor, dp_rope *r
 /* Appends it as field `number` of the message that is being written: tag, length, TensorProto. */
 DP_MUST_USE dp_status *dp_wire_encode_tensor_field(uint32_t number, const dp_tensor *tensor,
                                                    dp_rope *rope);
+/* The same for the debugger's files, as TensorFlow writes them: handles and variants are encoded in
+ * tensor_content, too, variants that cannot be sent by the name of their type only. A tensor that
+ * has a dtype and a shape and no buffer (of a variable without value) has neither contents nor
+ * values. */
+DP_MUST_USE dp_status *dp_wire_encode_tensor_content_field(uint32_t number, const dp_tensor *tensor,
+                                                           dp_rope *rope);
 
 /* ResourceHandleProto, for whoever keeps handles elsewhere than in tensors. */
 DP_MUST_USE dp_status *dp_wire_decode_handle(dp_rope_reader *reader,

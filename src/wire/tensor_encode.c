@@ -25,6 +25,7 @@ typedef struct place {
   uint32_t field; /* 0: none */
   bool is_named;
   dp_view name;
+  bool as_content; /* handles and variants as tensor_content */
 } place;
 
 static dp_status *encode_at(const dp_tensor *tensor, int depth, const place *place, dp_rope *rope);
@@ -184,21 +185,68 @@ static dp_status *write_variants(const dp_tensor *tensor, int depth, dp_rope *ro
   return NULL;
 }
 
+/* ---- Objects as contents ----------------------------------------------------------------------*/
+
+/* What cannot be sent is known by its type only. */
+static dp_status *write_object(const dp_tensor *tensor, int64_t index, dp_rope *rope) {
+  if (tensor->dtype == DP_RESOURCE)
+    return dp_wire_encode_handle(dp_tensor_handles(tensor)[index], rope);
+  const dp_variant *variant = dp_tensor_variants(tensor)[index];
+  if (variant && !variant->ops->encode)
+    return dp_wire_write_bytes_field(rope, 1, variant->ops->type_name,
+                                     strlen(variant->ops->type_name));
+  return write_variant(variant, 0, rope);
+}
+
+static dp_status *append_varint(dp_rope *rope, uint64_t value) {
+  uint8_t bytes[10];
+  return dp_rope_append(rope, bytes, (size_t)(dp_wire_put_varint(bytes, value) - bytes));
+}
+
+/* All lengths, then all objects, in one tensor_content. */
+static dp_status *write_objects(const dp_tensor *tensor, dp_rope *rope) {
+  dp_rope lengths = {0}, objects = {0};
+  dp_status *status = NULL;
+  for (int64_t i = 0; i < tensor->shape.elements && !status; i++) {
+    dp_rope object = {0};
+    status = write_object(tensor, i, &object);
+    if (!status)
+      status = append_varint(&lengths, object.length);
+    dp_rope_append_rope(&objects, &object);
+    dp_rope_deinit(&object);
+  }
+  if (!status && lengths.length > 0)
+    status = dp_wire_write_bytes_head(rope, TENSOR_CONTENT, lengths.length + objects.length);
+  dp_rope_append_rope(rope, &lengths);
+  dp_rope_append_rope(rope, &objects);
+  dp_rope_deinit(&lengths);
+  dp_rope_deinit(&objects);
+  return status;
+}
+
 /* ---- The whole --------------------------------------------------------------------------------*/
 
-static dp_status *plan_body(const dp_tensor *tensor, int depth, plan *plan) {
+static dp_status *plan_objects(const dp_tensor *tensor, int depth, bool as_content, plan *plan) {
+  if (as_content)
+    DP_RETURN_IF_ERROR(write_objects(tensor, &plan->body));
+  else if (tensor->dtype == DP_RESOURCE)
+    DP_RETURN_IF_ERROR(write_handles(tensor, &plan->body));
+  else
+    DP_RETURN_IF_ERROR(write_variants(tensor, depth, &plan->body));
+  plan->body_length = plan->body.length;
+  return NULL;
+}
+
+static dp_status *plan_body(const dp_tensor *tensor, int depth, bool as_content, plan *plan) {
+  if (!tensor->data) /* not initialized */
+    return NULL;
   switch (tensor->dtype) {
   case DP_STRING:
     plan->body_length = strings_length(tensor);
     return NULL;
   case DP_RESOURCE:
-    DP_RETURN_IF_ERROR(write_handles(tensor, &plan->body));
-    plan->body_length = plan->body.length;
-    return NULL;
   case DP_VARIANT:
-    DP_RETURN_IF_ERROR(write_variants(tensor, depth, &plan->body));
-    plan->body_length = plan->body.length;
-    return NULL;
+    return plan_objects(tensor, depth, as_content, plan);
   default: {
     size_t bytes = dp_tensor_bytes(tensor);
     plan->body_length = bytes ? bytes_field_size(TENSOR_CONTENT, bytes) : 0;
@@ -247,7 +295,7 @@ static dp_status *encode_at(const dp_tensor *tensor, int depth, const place *pla
     tensor = &nothing;
   plan plan = {.head_length = 0};
   plan_head(tensor, &plan);
-  dp_status *status = plan_body(tensor, depth, &plan);
+  dp_status *status = plan_body(tensor, depth, place->as_content, &plan);
   if (!status)
     status = write_planned(tensor, &plan, place, rope);
   dp_rope_deinit(&plan.body);
@@ -260,6 +308,11 @@ dp_status *dp_wire_encode_tensor(const dp_tensor *tensor, dp_rope *rope) {
 
 dp_status *dp_wire_encode_tensor_field(uint32_t number, const dp_tensor *tensor, dp_rope *rope) {
   return encode_at(tensor, 0, &(place){.field = number}, rope);
+}
+
+dp_status *dp_wire_encode_tensor_content_field(uint32_t number, const dp_tensor *tensor,
+                                               dp_rope *rope) {
+  return encode_at(tensor, 0, &(place){.field = number, .as_content = true}, rope);
 }
 
 dp_status *dp_wire_encode_named_tensor(uint32_t number, dp_view name, const dp_tensor *tensor,
