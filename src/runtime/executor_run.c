@@ -58,6 +58,16 @@ static dp_status *uninitialized(const dp_run *run, const dp_node *node, int32_t 
                           name, input.output);
 }
 
+/* What a kernel with DP_KERNEL_UNINITIALIZED gets for a variable without value; a shape that is not
+ * known counts as a scalar's, as in TensorFlow. */
+static dp_tensor without_value(const dp_variable *variable) {
+  const dp_partial_shape *shape = &variable->shape;
+  return (dp_tensor){.dtype = variable->dtype,
+                     .shape = dp_partial_shape_is_known(shape)
+                                  ? dp_shape_of(shape->rank, shape->dims)
+                                  : dp_shape_scalar()};
+}
+
 /* A variable is read when the value is needed, not when the reading's Identity runs: TensorFlow's
  * Identity shares the variable's memory, and programs rely on what that shows.
  * SyncReplicasOptimizer makes its tokens from a reading of the global step that may run before the
@@ -78,7 +88,9 @@ static dp_status *resolve_reference(const dp_run *run, const dp_item *item, int3
   dp_status *status = dp_variable_read(value->reference, &value->tensor);
   if (status) {
     dp_status_release(status);
-    return uninitialized(run, item->node, slot);
+    if (!(item->kernel->flags & DP_KERNEL_UNINITIALIZED))
+      return uninitialized(run, item->node, slot);
+    value->tensor = without_value(value->reference);
   }
   dp_resource_release(value->reference);
   value->reference = NULL;

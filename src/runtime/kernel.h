@@ -44,6 +44,9 @@ typedef enum dp_kernel_flags {
   /* No inputs and no effects: the body need not be called. The state begins with the dp_value that
    * is the output, if there is one (and it is set: else the body is called). */
   DP_KERNEL_NOTHING = 8,
+  /* Takes the tensor of a variable without value: dtype and shape are the declared ones, `data` is
+   * NULL. The op must allow uninitialized inputs. */
+  DP_KERNEL_UNINITIALIZED = 16,
 } dp_kernel_flags;
 
 typedef struct dp_kernel_constraint {
