@@ -48,7 +48,7 @@ static dp_status *fill_node(dp_graph *graph, const dp_node_builder *builder, dp_
 }
 
 dp_status *dp_graph_add(dp_graph *graph, const dp_node_builder *builder, dp_node **node_out) {
-  if (!dp_name_is_valid(builder->name, true))
+  if (!builder->allows_any_name && !dp_name_is_valid(builder->name, true))
     return DP_INVALID("Node '%s': Node name contains invalid characters", builder->name);
   size_t length = strlen(builder->name);
   uint32_t hash = dp_name_hash(builder->name, length);

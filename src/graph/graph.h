@@ -137,6 +137,7 @@ typedef struct dp_node_builder {
   int32_t control_count;
   const dp_attr *attrs; /* any order; copied to the graph's arena; defaults are filled in */
   int32_t attr_count;
+  bool allows_any_name; /* TensorFlow's debugger gives its nodes names that clients may not give */
 } dp_node_builder;
 /* Validates like import does. */
 DP_MUST_USE dp_status *dp_graph_add(dp_graph *graph, const dp_node_builder *builder,

@@ -6,7 +6,8 @@ typedef struct callable {
   dp_refcount references;
   dp_arena *arena;
   Tensorflow__CallableOptions *options;
-  dp_planner_connection *connections; /* of the options */
+  dp_planner_connection *connections;    /* of the options */
+  const Tensorflow__DebugOptions *debug; /* of them, when it watches something; else NULL */
 } callable;
 
 static void release_callable(callable *made) {
@@ -21,7 +22,8 @@ dp_status *dp_master_callable_make(master_session *session,
                                    int64_t *handle_out) {
   if (!options)
     return DP_INVALID("MakeCallable: options are missing");
-  DP_RETURN_IF_ERROR(dp_master_check_options(options->run_options));
+  const Tensorflow__DebugOptions *debug;
+  DP_RETURN_IF_ERROR(dp_master_debug_read(options->run_options, &debug));
   callable *made = DP_NEW(callable);
   dp_refcount_init(&made->references);
   made->arena = dp_arena_create();
@@ -30,6 +32,8 @@ dp_status *dp_master_callable_make(master_session *session,
     release_callable(made);
     return status;
   }
+  if (debug)
+    made->debug = made->options->run_options->debug_options;
   made->connections =
       DP_ARENA_ARRAY(made->arena, dp_planner_connection, options->n_tensor_connection + 1);
   for (size_t i = 0; i < options->n_tensor_connection; i++)
@@ -198,6 +202,8 @@ void dp_master_run_callable(dp_master *master, const dp_run_callable_request *re
   step_signature signature = {.names = {(const char *const *)options->feed, options->n_feed,
                                         (const char *const *)options->fetch, options->n_fetch,
                                         (const char *const *)options->target, options->n_target,
-                                        callable->connections, options->n_tensor_connection}};
+                                        callable->connections, options->n_tensor_connection},
+                              .debug = callable->debug,
+                              .is_callable = true};
   dp_master_plan_get(session, &signature, cancel, run->deadline, plan_ready, run);
 }

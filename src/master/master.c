@@ -223,8 +223,9 @@ typedef struct step_call {
   dp_arena *arena;
   step_feed *feeds;
   size_t feed_count;
-  Tensorflow__RunOptions *options; /* a copy */
-  bool has_begun;                  /* with an id that must be retired */
+  Tensorflow__RunOptions *options;       /* a copy */
+  const Tensorflow__DebugOptions *debug; /* of them, when it watches something; else NULL */
+  bool has_begun;                        /* with an id that must be retired */
   dp_master_step_done_fn done;
   void *arg;
 } step_call;
@@ -284,6 +285,20 @@ static void id_known(void *arg, dp_status *status, int64_t step_id) {
   dp_master_step_run(&order, call->cancel, call->deadline, step_done, call);
 }
 
+static void begin_step(step_call *call) {
+  dp_master_step_begin(call->plan, call->cancel, call->deadline, id_known, call);
+}
+
+/* On the blocking pool. */
+static void tell_debugger(void *arg) {
+  step_call *call = arg;
+  dp_status *status = dp_master_debug_next(call->plan, call->options);
+  if (status)
+    finish_step_call(call, status, NULL);
+  else
+    begin_step(call);
+}
+
 static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
   step_call *call = arg;
   if (status) {
@@ -291,12 +306,16 @@ static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
     return;
   }
   call->plan = plan;
-  dp_master_step_begin(plan, call->cancel, call->deadline, id_known, call);
+  if (call->debug)
+    dp_pool_run(call->session->master->blocking, tell_debugger, call);
+  else
+    begin_step(call);
 }
 
 static dp_status *make_step_call(master_session *session, const dp_run_step_request *request,
                                  dp_cancel *cancel, step_call **call_out) {
-  DP_RETURN_IF_ERROR(dp_master_check_options(request->options));
+  const Tensorflow__DebugOptions *debug;
+  DP_RETURN_IF_ERROR(dp_master_debug_read(request->options, &debug));
   dp_arena *arena = dp_arena_create();
   step_call *call = DP_ARENA_NEW(arena, step_call);
   call->arena = arena;
@@ -307,6 +326,8 @@ static dp_status *make_step_call(master_session *session, const dp_run_step_requ
       return status;
     }
   }
+  if (debug)
+    call->debug = call->options->debug_options;
   call->session = session;
   call->deadline = dp_master_step_deadline(session, call->options);
   call->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
@@ -340,7 +361,8 @@ static void run_whole(master_session *session, const dp_run_step_request *reques
   step_signature signature = {.names = {feeds, request->feed_count, request->fetches,
                                         request->fetch_count, request->targets,
                                         request->target_count},
-                              .collective_key = given_key(call->options)};
+                              .collective_key = given_key(call->options),
+                              .debug = call->debug};
   dp_master_plan_get(session, &signature, cancel, call->deadline, plan_ready, call);
 }
 

@@ -67,7 +67,9 @@ typedef struct master_session {
 typedef struct step_signature {
   dp_planner_signature names;
   bool is_partial;
-  int64_t collective_key; /* that the client gives the graph; 0: none */
+  int64_t collective_key;                /* that the client gives the graph; 0: none */
+  const Tensorflow__DebugOptions *debug; /* what its debugger watches; NULL: nothing */
+  bool is_callable;
 } step_signature;
 
 typedef struct plan_piece {
@@ -88,9 +90,10 @@ typedef struct step_plan {
   const char **fetch_keys;
   plan_piece *pieces;
   size_t piece_count;
-  atomic_bool has_pieces; /* the two above are set */
-  int64_t collective_key; /* 0: there are no collectives in it */
-  size_t client_piece;    /* the piece that feeds go to and fetches come from */
+  atomic_bool has_pieces;         /* the two above are set */
+  int64_t collective_key;         /* 0: there are no collectives in it */
+  size_t client_piece;            /* the piece that feeds go to and fetches come from */
+  atomic_int_fast64_t debug_runs; /* under a debugger */
   plan_state state;
   dp_status *failure;
   plan_waiter *waiters;
@@ -166,8 +169,20 @@ int64_t dp_master_deadline(int64_t milliseconds);
 int64_t dp_master_step_deadline(const master_session *session,
                                 const Tensorflow__RunOptions *options);
 
-/* Refuses what would be left undone in silence: tensors that are to be watched. */
-DP_MUST_USE dp_status *dp_master_check_options(const Tensorflow__RunOptions *options);
+/* ---- debug.c ---- */
+/* What a debugger watches in a run; NULL when it watches nothing. UNIMPLEMENTED when it wants it in
+ * a way that would be left undone in silence. */
+DP_MUST_USE dp_status *dp_master_debug_read(const Tensorflow__RunOptions *options,
+                                            const Tensorflow__DebugOptions **debug_out);
+const Tensorflow__DebugOptions *dp_master_debug_copy(const Tensorflow__DebugOptions *debug,
+                                                     dp_arena *arena);
+/* The part of a plan's key that tells what is watched. */
+void dp_master_debug_print(const Tensorflow__DebugOptions *debug, dp_text *key);
+/* Tells the debugger of run `index` of a plan that it watches. Whoever builds the plan does that
+ * for the first run, before workers tell of their graphs; each further run for itself, where files
+ * may be waited for. */
+DP_MUST_USE dp_status *dp_master_debug_first(step_plan *plan);
+DP_MUST_USE dp_status *dp_master_debug_next(step_plan *plan, const Tensorflow__RunOptions *options);
 
 /* ---- callable.c ---- */
 DP_MUST_USE dp_status *dp_master_callable_make(master_session *session,

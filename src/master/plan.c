@@ -45,6 +45,8 @@ static step_plan *make_plan(master_session *session, const step_signature *signa
   plan->signature.names.targets = copy_names(plan->arena, names->targets, names->target_count);
   plan->signature.names.connections = copy_connections(plan->arena, names);
   plan->collective_key = signature->collective_key;
+  if (signature->debug)
+    plan->signature.debug = dp_master_debug_copy(signature->debug, plan->arena);
   return plan;
 }
 
@@ -112,6 +114,10 @@ static void print_signature(const step_signature *signature, dp_text *key) {
     dp_text_printf(key, "=%s=%s", names->connections[i].from, names->connections[i].to);
   if (signature->collective_key != 0)
     dp_text_printf(key, "#%lld", (long long)signature->collective_key);
+  if (signature->debug) {
+    dp_text_add_char(key, signature->is_callable ? 'c' : 'r');
+    dp_master_debug_print(signature->debug, key);
+  }
 }
 
 /* A failed plan leaves the table, unless another has taken its place meanwhile. */
@@ -219,6 +225,7 @@ static void register_piece(registration *all, size_t index, const dp_graph *grap
   request.graph_options = session->config->graph_options;
   request.config_proto = session->config;
   request.collective_graph_key = all->plan->collective_key;
+  request.debug_options = (Tensorflow__DebugOptions *)all->plan->signature.debug;
   piece_registration *one = DP_NEW(piece_registration);
   *one = (piece_registration){all, &all->plan->pieces[index]};
   dp_worker_peer *peer = session->workers[all->plan->pieces[index].worker].peer;
@@ -305,7 +312,7 @@ static dp_status *make_partitions(step_plan *plan, dp_partitions *partitions_out
       dp_planner_prune(session->prepared, &plan->signature.names, &session->devices, false, &graph);
   if (!status)
     status = dp_planner_place(graph, &session->devices, &place);
-  if (!status)
+  if (!status && !plan->signature.debug) /* what is watched must be there */
     status = dp_planner_optimize(graph, session->config->graph_options);
   if (!status && plan->collective_key == 0)
     plan->collective_key = dp_planner_collective_key(graph);
@@ -328,6 +335,8 @@ static void build_plan(void *arg) {
   pthread_mutex_unlock(&plan->session->planning);
   if (!status)
     status = assign_pieces(plan, &partitions);
+  if (!status && plan->signature.debug)
+    status = dp_master_debug_first(plan);
   if (status)
     finish_building(plan, status);
   else

@@ -39,18 +39,6 @@ int64_t dp_master_step_id(void) {
   return (int64_t)(dp_random_seed() & (((uint64_t)1 << 56) - 1)) | 1;
 }
 
-dp_status *dp_master_check_options(const Tensorflow__RunOptions *options) {
-  const Tensorflow__DebugOptions *debug = options ? options->debug_options : NULL;
-  if (!debug || debug->n_debug_tensor_watch_opts == 0)
-    return NULL;
-  return dp_status_create(DP_UNIMPLEMENTED,
-                          "The run's debug_options watch %zu tensors (%s:%d first), as tfdbg does, "
-                          "and this server cannot watch tensors. Nothing was run.",
-                          debug->n_debug_tensor_watch_opts,
-                          debug->debug_tensor_watch_opts[0]->node_name,
-                          debug->debug_tensor_watch_opts[0]->output_slot);
-}
-
 int64_t dp_master_step_deadline(const master_session *session,
                                 const Tensorflow__RunOptions *options) {
   int64_t milliseconds = options ? options->timeout_in_ms : 0;

@@ -91,6 +91,13 @@ DP_MUST_USE dp_status *dp_planner_optimize(dp_graph *graph,
 /* Joins nodes into ops that have a kernel here: for the worker that will run the graph, whoever
  * planned it. Whatever the options are, max-poolings tell their gradients where the maxima are. */
 DP_MUST_USE dp_status *dp_planner_fuse(dp_graph *graph, const Tensorflow__GraphOptions *options);
+/* Adds what a debugger watches to the graph of one device, instead of fusing: what is watched must
+ * be there. Nothing is left of the nodes that a watch may do without and that cannot be made.
+ * FAILED_PRECONDITION for watches that make no sense, in TensorFlow's words; a node that is not
+ * there is none of them. */
+DP_MUST_USE dp_status *dp_planner_add_debug_nodes(dp_graph *graph,
+                                                  const Tensorflow__DebugOptions *options,
+                                                  const char *device, const char *device_type);
 /* All of it for the body of a function that is called: lower, optimize, fuse. `arg` is a
  * Tensorflow__GraphOptions or NULL; a dp_function_rewrite_fn. May be called from within a kernel.
  */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "planner/planner.h"
+#include "storage/debug_dump.h"
 #include "worker/worker_internal.h"
 
 static void destroy_units(registered_graph *graph) {
@@ -70,11 +71,30 @@ static dp_status *make_functions(const registered_graph *whole, dp_library *libr
   return NULL;
 }
 
-static dp_status *compile_unit(registered_graph *whole, dp_partition *partition, graph_unit *unit) {
+/* Adds the debug nodes, and tells the debugger what the graph is like. */
+static dp_status *add_debug_nodes(dp_graph *graph, const Tensorflow__DebugOptions *debug,
+                                  const dp_device *device) {
+  DP_RETURN_IF_ERROR(dp_planner_add_debug_nodes(graph, debug, device->name, device->type));
+  dp_arena *arena = dp_arena_create();
+  dp_status *status = dp_debug_dump_graph(device->name, dp_graph_export(graph, arena, true),
+                                          dp_debug_urls_of(debug, arena));
+  dp_arena_destroy(arena);
+  return status;
+}
+
+static dp_status *rewrite_unit(const registered_graph *whole, dp_graph *graph,
+                               const Tensorflow__DebugOptions *debug, const dp_device *device) {
+  bool is_watched = debug && debug->n_debug_tensor_watch_opts > 0;
+  return is_watched ? add_debug_nodes(graph, debug, device)
+                    : dp_planner_fuse(graph, whole->options);
+}
+
+static dp_status *compile_unit(registered_graph *whole, dp_partition *partition,
+                               const Tensorflow__DebugOptions *debug, graph_unit *unit) {
   worker_session *session = whole->session;
   size_t at = find_device(session, partition->location);
   unit->device = session->devices[at];
-  DP_RETURN_IF_ERROR(dp_planner_fuse(partition->graph, whole->options));
+  DP_RETURN_IF_ERROR(rewrite_unit(whole, partition->graph, debug, unit->device));
   DP_RETURN_IF_ERROR(make_functions(whole, partition->graph->library, unit));
   dp_graph *graph = partition->graph;
   partition->graph = NULL;
@@ -85,26 +105,27 @@ static dp_status *compile_unit(registered_graph *whole, dp_partition *partition,
   return dp_executor_create(graph, &options, &unit->executor);
 }
 
-static dp_status *compile_units(registered_graph *graph, dp_partitions *partitions) {
+static dp_status *compile_units(registered_graph *graph, dp_partitions *partitions,
+                                const Tensorflow__DebugOptions *debug) {
   graph->units = DP_NEW_ARRAY(graph_unit, partitions->count);
   for (size_t i = 0; i < partitions->count; i++) {
     graph->unit_count = i + 1;
-    DP_RETURN_IF_ERROR(compile_unit(graph, &partitions->items[i], &graph->units[i]));
+    DP_RETURN_IF_ERROR(compile_unit(graph, &partitions->items[i], debug, &graph->units[i]));
   }
   return NULL;
 }
 
-static dp_status *build(worker_session *session, const Tensorflow__GraphDef *message,
+static dp_status *build(worker_session *session, const Tensorflow__RegisterGraphRequest *request,
                         registered_graph *graph) {
   dp_graph *whole = dp_graph_create(NULL);
   dp_partitions partitions = {0};
   dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, dp_graph_import(whole, message));
+  DP_GOTO_IF_ERROR(status, done, dp_graph_import(whole, request->graph_def));
   DP_GOTO_IF_ERROR(status, done, check_devices(whole, session));
   DP_GOTO_IF_ERROR(status, done,
                    dp_planner_partition(whole, DP_PARTITION_BY_DEVICE, device_incarnation, session,
                                         &partitions));
-  status = compile_units(graph, &partitions);
+  status = compile_units(graph, &partitions, request->debug_options);
 done:
   dp_partitions_deinit(&partitions);
   dp_graph_destroy(whole);
@@ -146,7 +167,7 @@ dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
     status = dp_wire_copy(request->graph_options, graph->arena, &graph->options);
   dp_worker_graph_read_collectives(graph, request);
   if (!status)
-    status = build(session, request->graph_def, graph);
+    status = build(session, request, graph);
   if (status) {
     dp_worker_graph_release(graph);
     return status;

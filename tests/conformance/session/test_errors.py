@@ -130,15 +130,3 @@ def test_op_without_a_kernel(server):
             session.run([variable.assign(2.0), size])
         assert "Registered devices: [CPU]" in str(caught.value)
         assert session.run(variable) == 1.0
-
-
-def test_watched_tensors_are_refused(server):
-    """tfdbg's watches do not exist here; a run that asks for them must not pass as if they did."""
-    total = tf.add(tf.constant(1.0), 2.0, name="total")
-    options = tf1.RunOptions()
-    options.debug_options.debug_tensor_watch_opts.add(
-        node_name="total", output_slot=0, debug_ops=["DebugIdentity"], debug_urls=["file:///nowhere"])
-    with tf1.Session(server.target) as session:
-        with pytest.raises(tf.errors.UnimplementedError, match="total:0 first.*cannot watch tensors"):
-            session.run(total, options=options)
-        assert session.run(total) == 3
