@@ -93,7 +93,7 @@ static dp_status *read_tensor_name(const dp_node *node, debug_state *state) {
   const char *text;
   DP_RETURN_IF_ERROR(read_text(node, "tensor_name", state->arena, &text));
   char *colon = strchr(text, ':');
-  if (colon && strchr(colon + 1, ':'))
+  if (!*text || (colon && strchr(colon + 1, ':')))
     return DP_INVALID("Failed to parse tensor name: \"%s\"", text);
   state->key.node = text;
   if (!colon)

@@ -268,7 +268,7 @@ dp_status *dp_debug_dump_tensor(const dp_debug_key *key, const dp_tensor *tensor
   for (size_t i = 0; i < urls.count && !status; i++) {
     const char *root = root_of(urls.items[i]);
     status = root ? claim_bytes(key, tensor)
-                  : dp_status_create(DP_UNAVAILABLE, "Invalid debug target URL: %s", urls.items[i]);
+                  : dp_status_create(DP_INTERNAL, "Invalid debug target URL: %s", urls.items[i]);
     dp_status *failure = status ? NULL : dump_tensor_to(key, tensor, step_id, root);
     if (!failure)
       continue;

@@ -44,6 +44,7 @@ OWN_WORDS = {
     r"goo\.gle/debug": "a message in the form that its own library prints for debugging",
     r"DatasetOp::Dataset|DatasetV2Op::Dataset": "names of classes",
     r"^MaybeMoveContiguousSlices": "the name of a function",
+    r"was replaced by InternalError": "why the code is another one than the op's own",
     r"^Error while parsing JSON": "what its library says, with spaces at random between the words",
     r"^Could not parse example input, value: '": "bytes as they are, which no terminal shows",
     r"as TensorProto, base64": "the whole message; ours says what is wrong with it",
