@@ -2,7 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
-from table import B, F, I, R, V, Case, given, raw
+from table import B, F, I, R, Spec, V, Case, given, raw
 
 raw("BiasAdd", {"small": dict(value=F(25, 40), bias=F(40)),
                 "large": dict(value=F(1024, 1024), bias=F(1024)),
@@ -79,24 +79,66 @@ raw("AvgPoolGrad", {"small": dict(orig_input_shape=[1, 8, 8, 12], grad=F(1, 4, 4
 
 
 def pool_gradient(op, attrs):
-    def build(size):
-        batch, side, channels = size
-        image = given(F(batch, side, side, channels))
-        pooled = R.MaxPool(input=image, **attrs)
+    def build(shape):
+        image = given(F(*shape))
+        pooled = (R.MaxPool3D if "3D" in op else R.MaxPool)(input=image, **attrs)
         gradient = given(F(*(image if op.endswith("GradGrad") else pooled).shape))
         return lambda: getattr(R, op)(orig_input=image, orig_output=pooled, grad=gradient, **attrs)
     return build
 
 
-Case("MaxPoolGrad", {"small": (1, 8, 12), "large": (16, 56, 32)}, pool_gradient("MaxPoolGrad", POOL))
-Case("MaxPoolGrad 3x3", {"large": (16, 56, 32)}, pool_gradient("MaxPoolGrad", WIDE))
+Case("MaxPoolGrad", {"small": (1, 8, 8, 12), "large": (16, 56, 56, 32)},
+     pool_gradient("MaxPoolGrad", POOL))
+Case("MaxPoolGrad 3x3", {"large": (16, 56, 56, 32)}, pool_gradient("MaxPoolGrad", WIDE))
 for name, attrs in SHARED.items():
-    Case(f"MaxPoolGrad {name}", {"large": (16, 56, 32)}, pool_gradient("MaxPoolGrad", attrs))
+    Case(f"MaxPoolGrad {name}", {"large": (16, 56, 56, 32)}, pool_gradient("MaxPoolGrad", attrs))
     pooled = 56 // attrs["strides"][1]
     raw("AvgPoolGrad", {"large": dict(orig_input_shape=[16, 56, 56, 32], grad=F(16, pooled, pooled, 32))},
         attrs, name=f"AvgPoolGrad {name}")
-Case("MaxPoolGradGrad", {"small": (1, 8, 12), "large": (16, 56, 32)},
+Case("MaxPoolGradGrad", {"small": (1, 8, 8, 12), "large": (16, 56, 56, 32)},
      pool_gradient("MaxPoolGradGrad", POOL))
+
+# ---- Pooling in three dimensions, and with the places of the largest elements ----
+CUBES = {"": dict(ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME"),
+         " 3x3x3": dict(ksize=[1, 3, 3, 3, 1], strides=[1, 2, 2, 2, 1], padding="SAME"),
+         " 3x3x3 dense": dict(ksize=[1, 3, 3, 3, 1], strides=[1] * 5, padding="SAME")}
+SPACES = {"small": (1, 4, 6, 6, 8), "large": (4, 16, 28, 28, 32), "large color": (4, 16, 56, 56, 3)}
+PLANES = {"small": (1, 8, 8, 12), "large": (16, 56, 56, 32), "large color": (16, 112, 112, 3)}
+
+
+def pooled_shape(shape, attrs):
+    return [-(-size // stride) for size, stride in zip(shape, attrs["strides"])]
+
+
+def images(shapes):
+    return {label: dict(input=F(*shape)) for label, shape in shapes.items()}
+
+
+def average_gradient_3d(attrs):
+    def build(shape):
+        gradient = given(F(*pooled_shape(shape, attrs)))
+        return lambda: R.AvgPool3DGrad(orig_input_shape=list(shape), grad=gradient, **attrs)
+    return build
+
+
+def place_gradient(attrs):
+    def build(shape):
+        pixels, out = F(*shape), pooled_shape(shape, attrs)
+        found = Spec(lambda: R.MaxPoolWithArgmax(input=pixels.make(), **attrs).argmax, out, tf.int64)
+        image, gradient, places = given(pixels), given(F(*out)), given(found)
+        return lambda: R.MaxPoolGradWithArgmax(input=image, grad=gradient, argmax=places, **attrs)
+    return build
+
+
+for name, attrs in CUBES.items():
+    for op in ("AvgPool3D", "MaxPool3D"):
+        raw(op, images(SPACES), attrs, name=op + name)
+    Case("AvgPool3DGrad" + name, SPACES, average_gradient_3d(attrs))
+    for op in ("MaxPool3DGrad", "MaxPool3DGradGrad"):
+        Case(op + name, SPACES, pool_gradient(op, attrs))
+for name, attrs in {"": POOL, " 3x3": WIDE, " 3x3 dense": SHARED["3x3 dense"]}.items():
+    raw("MaxPoolWithArgmax", images(PLANES), attrs, name="MaxPoolWithArgmax" + name)
+    Case("MaxPoolGradWithArgmax" + name, PLANES, place_gradient(attrs))
 
 # ---- Batch normalization ----
 SHAPES = {"small": (2, 5, 5, 16), "large": (32, 28, 28, 32)}
