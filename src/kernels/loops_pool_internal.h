@@ -83,8 +83,11 @@ typedef struct dp_pooling_fns {
 
 typedef struct dp_pooling_loops {
   dp_pooling_fns fns[DP_DTYPE_END];
-  dp_pooling_row_fns rows[DP_DTYPE_END];
 } dp_pooling_loops;
 DP_ISA_TABLE(dp_pooling_loops, dp_pooling_table)
+DP_ISA_TABLE(dp_pooling_row_fns, dp_pooling_rows_float)
+DP_ISA_TABLE(dp_pooling_row_fns, dp_pooling_rows_double)
+DP_ISA_TABLE(dp_pooling_row_fns, dp_pooling_rows_half)
+DP_ISA_TABLE(dp_pooling_row_fns, dp_pooling_rows_bfloat16)
 
 #endif

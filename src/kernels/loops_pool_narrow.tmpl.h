@@ -1,13 +1,11 @@
-/* Vectors of floats that are half or bfloat16 in memory. Included by loops_pool.c, which has
- * vector_narrow, a vector of VECTOR_BYTES of floats. `rest` is how many lanes there are when they
- * are not all there, else 0. */
-#define NARROW static inline __attribute__((always_inline))
-#define NARROW_LANES ((int64_t)(VECTOR_BYTES / sizeof(float)))
-#define NARROW_COUNT(rest) ((size_t)((rest) > 0 && (rest) < NARROW_LANES ? (rest) : NARROW_LANES))
+/* Vectors of floats that are half or bfloat16 in memory. Included by loops_pool_vectors.tmpl.h,
+ * whose vectors are of floats then. `rest` is how many lanes there are when they are not all there,
+ * else 0. */
+#define NARROW_COUNT(rest) ((size_t)((rest) > 0 && (rest) < LANES ? (rest) : LANES))
 typedef uint16_t narrow_bits __attribute__((vector_size(VECTOR_BYTES / 2)));
 typedef uint32_t narrow_wide __attribute__((vector_size(VECTOR_BYTES)));
 
-NARROW narrow_bits read_bits(const uint16_t *from, const int64_t rest) {
+INLINE narrow_bits read_bits(const uint16_t *from, const int64_t rest) {
 #if defined(__AVX512F__)
   if (rest)
     return (narrow_bits)_mm256_maskz_loadu_epi16((__mmask16)((1 << rest) - 1), from);
@@ -17,7 +15,7 @@ NARROW narrow_bits read_bits(const uint16_t *from, const int64_t rest) {
   return bits;
 }
 
-NARROW void write_bits(uint16_t *to, narrow_bits bits, const int64_t rest) {
+INLINE void write_bits(uint16_t *to, narrow_bits bits, const int64_t rest) {
 #if defined(__AVX512F__)
   if (rest) {
     _mm256_mask_storeu_epi16(to, (__mmask16)((1 << rest) - 1), (__m256i)bits);
@@ -27,43 +25,42 @@ NARROW void write_bits(uint16_t *to, narrow_bits bits, const int64_t rest) {
   memcpy(to, &bits, NARROW_COUNT(rest) * sizeof *to);
 }
 
-NARROW vector_narrow read_half(const uint16_t *from, const int64_t rest) {
+INLINE vector read_half(const uint16_t *from, const int64_t rest) {
   narrow_bits bits = read_bits(from, rest);
 #if defined(__AVX512F__)
-  return (vector_narrow)_mm512_cvtph_ps((__m256i)bits);
+  return (vector)_mm512_cvtph_ps((__m256i)bits);
 #elif defined(__F16C__)
-  return (vector_narrow)_mm256_cvtph_ps((__m128i)bits);
+  return (vector)_mm256_cvtph_ps((__m128i)bits);
 #else
-  vector_narrow values;
-  for (int64_t i = 0; i < NARROW_LANES; ++i)
+  vector values;
+  for (int64_t i = 0; i < LANES; ++i)
     values[i] = dp_half_to_float(bits[i]);
   return values;
 #endif
 }
 
-NARROW void write_half(uint16_t *to, vector_narrow values, const int64_t rest) {
+INLINE void write_half(uint16_t *to, vector values, const int64_t rest) {
 #if defined(__AVX512F__)
   write_bits(to, (narrow_bits)_mm512_cvtps_ph((__m512)values, _MM_FROUND_TO_NEAREST_INT), rest);
 #elif defined(__F16C__)
   write_bits(to, (narrow_bits)_mm256_cvtps_ph((__m256)values, _MM_FROUND_TO_NEAREST_INT), rest);
 #else
   narrow_bits bits;
-  for (int64_t i = 0; i < NARROW_LANES; ++i)
+  for (int64_t i = 0; i < LANES; ++i)
     bits[i] = dp_half_from_float(values[i]);
   write_bits(to, bits, rest);
 #endif
 }
 
-NARROW vector_narrow read_bfloat16(const uint16_t *from, const int64_t rest) {
-  return (vector_narrow)(__builtin_convertvector(read_bits(from, rest), narrow_wide) << 16);
+INLINE vector read_bfloat16(const uint16_t *from, const int64_t rest) {
+  return (vector)(__builtin_convertvector(read_bits(from, rest), narrow_wide) << 16);
 }
 
 /* To nearest even; a NaN becomes the quiet one with its sign. */
-NARROW void write_bfloat16(uint16_t *to, vector_narrow values, const int64_t rest) {
+INLINE void write_bfloat16(uint16_t *to, vector values, const int64_t rest) {
   narrow_wide bits = (narrow_wide)values, is_number = (narrow_wide)(values == values);
   narrow_wide rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   narrow_wide quiet = ((bits >> 16) & 0x8000u) | 0x7fc0u;
   rounded = (is_number & rounded) | (~is_number & quiet);
   write_bits(to, __builtin_convertvector(rounded, narrow_bits), rest);
 }
-#undef NARROW

@@ -57,6 +57,14 @@ static dp_status *check_values(const dp_pooling_state *state, const dp_window_va
   return NULL;
 }
 
+static const dp_pooling_row_fns *row_loops(dp_dtype dtype) {
+  return dtype == DP_FLOAT      ? dp_pooling_rows_float()
+         : dtype == DP_DOUBLE   ? dp_pooling_rows_double()
+         : dtype == DP_HALF     ? dp_pooling_rows_half()
+         : dtype == DP_BFLOAT16 ? dp_pooling_rows_bfloat16()
+                                : NULL;
+}
+
 dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *memory) {
   dp_pooling_state *state = memory;
   const dp_node *node = setup->node;
@@ -64,8 +72,7 @@ dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *memory) {
   DP_RETURN_IF_ERROR(dp_node_get_type(node, "T", &state->dtype));
   state->work = dp_gemm_work_type(state->dtype);
   state->fns = &dp_pooling_table()->fns[state->work];
-  const dp_pooling_row_fns *rows = &dp_pooling_table()->rows[state->dtype];
-  state->rows = rows->largest ? rows : NULL;
+  state->rows = row_loops(state->dtype);
   state->is_average = strncmp(op, "AvgPool", 7) == 0;
   DP_RETURN_IF_ERROR(dp_window_read(node, strstr(op, "3D") ? 5 : 4, &state->attrs));
   if (state->attrs.channels_first)
