@@ -5,6 +5,7 @@
  * 16-bit floats being widened then, and images and blocks of channels are shared. */
 #include "kernels/families_internal.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include "kernels/matmul_internal.h"
 #include "kernels/pool_internal.h"
@@ -24,8 +25,9 @@ struct gradient_work {
   int32_t slots[3]; /* of the inputs that are the next three; negative: none */
   const char *in, *out, *gradient;
   char *to;
-  char *places; /* of MaxPoolWithArgmax */
+  char *places; /* of MaxPoolWithArgmax and its gradient */
   dp_dtype place_type;
+  atomic_bool failed; /* a place is wrong */
   dp_buffer *buffers[4];
 };
 
@@ -435,26 +437,50 @@ static dp_status *argmax_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- The gradient from places that are given ---- */
-/* Adds the gradient of one image at `places`, in which `start` is the image's first element. */
-static dp_status *add_image(const gradient_work *work, const dp_tensor *places, int64_t image,
-                            int64_t start) {
+/* The `count` places from element `first` of the output on, counted within their image; false when
+ * one is outside of it. */
+static bool read_places(const gradient_work *work, int64_t first, int64_t count, int64_t *at) {
+  int64_t in = work->plan->in.elements / work->plan->batch;
+  int64_t out = work->plan->out.elements / work->plan->batch;
+  int64_t start = work->state->batch_in_index ? first / out * in : 0;
+  bool is_inside = true;
+  for (int64_t i = 0; i < count; ++i) {
+    at[i] = (work->place_type == DP_INT32 ? ((const int32_t *)work->places)[first + i]
+                                          : ((const int64_t *)work->places)[first + i]) -
+            start;
+    is_inside &= (uint64_t)at[i] < (uint64_t)in;
+  }
+  return is_inside;
+}
+
+/* Images. Of one with a wrong place, something is added up to there. */
+static void add_images(void *arg, int64_t begin, int64_t end) {
+  gradient_work *work = arg;
   int64_t in = work->plan->in.elements / work->plan->batch, at[PLACES_AT_ONCE];
   int64_t out = work->plan->out.elements / work->plan->batch;
   int64_t size = (int64_t)dp_dtype_size(work->state->work);
-  for (int64_t i = 0, count; i < out; i += count) {
-    count = out - i < PLACES_AT_ONCE ? out - i : PLACES_AT_ONCE;
-    for (int64_t k = 0; k < count; ++k) {
-      int64_t place = dp_tensor_int_at(places, image * out + i + k);
-      if (place < start || place - start >= in)
-        return DP_INVALID("MaxPoolGradWithArgmax: Invalid input index %lld is outside of image "
-                          "%lld",
-                          (long long)place, (long long)image);
-      at[k] = place - start;
+  for (int64_t image = begin; image < end; ++image) {
+    char *to = work->to + image * in * size;
+    memset(to, 0, (size_t)(in * size));
+    for (int64_t i = 0, count; i < out; i += count) {
+      count = out - i < PLACES_AT_ONCE ? out - i : PLACES_AT_ONCE;
+      if (!read_places(work, image * out + i, count, at)) {
+        atomic_store_explicit(&work->failed, true, memory_order_relaxed);
+        break;
+      }
+      work->state->fns->add_at(to, at, work->gradient + (image * out + i) * size, count);
     }
-    work->state->fns->add_at(work->to + image * in * size, at,
-                             work->gradient + (image * out + i) * size, count);
   }
-  return NULL;
+}
+
+/* Names the first place that is wrong. */
+static dp_status *refuse_places(const gradient_work *work, const dp_tensor *places) {
+  int64_t at, i = 0;
+  while (read_places(work, i, 1, &at))
+    ++i;
+  return DP_INVALID("MaxPoolGradWithArgmax: Invalid input index %lld is outside of image %lld",
+                    (long long)dp_tensor_int_at(places, i),
+                    (long long)(i / (work->plan->out.elements / work->plan->batch)));
 }
 
 static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
@@ -466,24 +492,27 @@ static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_pooling_check_shape("argmax", &plan.out, &places->shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &plan.in, &output));
-  gradient_work work = {.state = state, .plan = &plan, .to = output->data};
+  if (plan.in.elements == 0)
+    return NULL;
+  gradient_work work = {.state = state,
+                        .plan = &plan,
+                        .to = output->data,
+                        .places = places->data,
+                        .place_type = places->dtype};
   dp_status *status = NULL;
-  size_t bytes = (size_t)plan.in.elements * dp_dtype_size(state->work);
   const void *widened;
   DP_RETURN_IF_ERROR(dp_gemm_widen(context, gradient, state->work, &widened, &work.buffers[0]));
   work.gradient = widened;
   if (state->dtype != state->work) {
-    DP_GOTO_IF_ERROR(status, done, dp_buffer_create(bytes, &work.buffers[3]));
+    DP_GOTO_IF_ERROR(status, done,
+                     dp_buffer_create((size_t)plan.in.elements * sizeof(float), &work.buffers[3]));
     work.to = work.buffers[3]->data;
   }
-  if (bytes > 0)
-    memset(work.to, 0, bytes);
-  int64_t per_image = plan.batch > 0 ? plan.in.elements / plan.batch : 0;
-  for (int64_t image = 0; image < plan.batch; ++image)
-    DP_GOTO_IF_ERROR(
-        status, done,
-        add_image(&work, places, image, state->batch_in_index ? image * per_image : 0));
-  if (state->dtype != state->work)
+  dp_op_for(context, plan.batch, (plan.in.elements / 16 + plan.out.elements * 2) / plan.batch,
+            add_images, &work);
+  if (atomic_load_explicit(&work.failed, memory_order_relaxed))
+    status = refuse_places(&work, places);
+  else if (state->dtype != state->work)
     dp_gemm_narrow(context, (const float *)work.to, output);
 done:
   release_buffers(&work);
