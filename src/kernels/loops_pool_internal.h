@@ -10,6 +10,7 @@
 #include "tensor/dtype.h"
 
 #define DP_POOLING_MOST_PLACES 256
+#define DP_POOLING_MOST_MARKS 8
 
 /* A row of windows: the fields are of the dimension along the row, as in dp_window. Largest
  * elements are `lowest` at least. */
@@ -23,7 +24,7 @@ typedef struct dp_pooling_row {
 typedef struct dp_pooling_source {
   const void *gradient;
   const void *largest;   /* elements */
-  const uint8_t *places; /* where in the window those were */
+  const uint8_t *places; /* where in the window those were, or marks of all such */
   int64_t place;         /* of the window's first pixel of this row */
   int64_t rows;          /* of pixels that the windows have inside the image */
 } dp_pooling_source;
@@ -48,16 +49,22 @@ typedef struct dp_pooling_row_fns {
    * are counted row by row, those of the first row from `place` on. `to` may be NULL. */
   void (*places)(const dp_pooling_row *row, const void *const *rows, int64_t count, int64_t place,
                  void *to, uint8_t *places);
+  /* As largest, and a byte for each with a bit for every pixel that is as large: those of row i are
+   * counted from numbers[i] on, at most eight. */
+  void (*marks)(const dp_pooling_row *row, const void *const *rows, int64_t count,
+                const int64_t *numbers, void *to, uint8_t *marks);
   /* What the gradients of averages give each pixel of their windows, added up over `count` rows of
    * windows, in the work type. */
   void (*shares)(const dp_pooling_row *row, const dp_pooling_source *sources, int64_t count,
                  void *to);
   /* A row of pixels as the sum of what rows of windows, in order, give back: such shares (of one
-   * row) to all pixels, gradients to the places of the largest elements, and to all pixels that
-   * are as large as these in the row `from`. */
+   * row) to all pixels, gradients to the places of the largest elements, to the pixels that are
+   * marked, and to all that are as large as these in the row `from`. */
   void (*return_shares)(const dp_pooling_row *row, const void *shares, void *to);
   void (*return_to_places)(const dp_pooling_row *row, const dp_pooling_source *sources,
                            int64_t count, void *to);
+  void (*return_to_marks)(const dp_pooling_row *row, const dp_pooling_source *sources,
+                          int64_t count, void *to);
   void (*return_to_equals)(const dp_pooling_row *row, const dp_pooling_source *sources,
                            int64_t count, const void *from, void *to);
 } dp_pooling_row_fns;

@@ -2,7 +2,7 @@
  * Included by loops_pool_rows.tmpl.h, with its definitions.
  *
  * A place is the number of the pixel in its window, row by row; what is outside of the image counts
- * too. There is one byte for each element. */
+ * too. There is one byte for each element: the place, or a bit for each place that is marked. */
 #include "kernels/loops_pool_bytes.tmpl.h"
 
 /* Places are bytes where masks choose among bytes, and as wide as the elements elsewhere.
@@ -13,6 +13,8 @@ typedef __m128i place_set;
 #define CHOOSE(mask, yes, no) _mm_mask_mov_epi8(no, mask, yes)
 #define CHOOSE_LARGER CHOOSE
 #define ADD_AT(places, place, sum, yes) ADD_IF(_mm_cmpeq_epi8_mask(places, place), sum, yes)
+#define ADD_MARKED(marks, bit, sum, yes) ADD_IF(_mm_test_epi8_mask(marks, bit), sum, yes)
+#define MARK(marks, mask, bit) _mm_or_si128(marks, _mm_maskz_mov_epi8(mask, bit))
 #else
 typedef integers place_set;
 #define PLACE(number) ((integers){0} + (int)(number))
@@ -27,6 +29,8 @@ typedef integers place_set;
 #define CHOOSE_LARGER CHOOSE
 #endif
 #define ADD_AT(places, place, sum, yes) ((sum) + (vector)(((places) == (place)) & (integers)(yes)))
+#define ADD_MARKED(marks, bit, sum, yes) ADD_AT((marks) & (bit), bit, sum, yes)
+#define MARK(marks, mask, bit) ((marks) | ((integers)(mask) & (bit)))
 #endif
 
 INLINE place_set load_places(const uint8_t *from, const int64_t rest) {
@@ -118,9 +122,63 @@ static void row_places(const dp_pooling_row *given, const void *const *row_data,
   }
 }
 
+/* ---- Largest elements and marks of all that are as large ---- */
+INLINE void mark_vector(const int64_t count, const int64_t columns, const int64_t rest,
+                        const dp_pooling_row *row, const M *const *rows, const int64_t *numbers,
+                        int64_t at, int64_t skipped, M *to, uint8_t *marks) {
+  vector best = (T)row->lowest - (vector){0};
+  place_set found = PLACE(0);
+  DP_UNROLL
+  for (int64_t y = 0; y < count; ++y)
+    DP_UNROLL
+  for (int64_t x = 0; x < columns; ++x)
+    best = (vector)LARGER(LOAD(rows[y] + at + x * row->channels, rest), best);
+  DP_UNROLL
+  for (int64_t y = 0; y < count; ++y)
+    DP_UNROLL
+  for (int64_t x = 0; x < columns; ++x)
+    found = MARK(found, EQUAL(LOAD(rows[y] + at + x * row->channels, rest), best),
+                 PLACE(1 << (numbers[y] + skipped + x)));
+  STORE(to, best, rest);
+  store_places(marks, found, rest);
+}
+
+/* `width` elements from element `at` of the rows on; `skipped` columns of the windows are outside.
+ */
+INLINE void mark_run(const int64_t count, const int64_t columns, const dp_pooling_row *row,
+                     const M *const *rows, const int64_t *numbers, int64_t at, int64_t width,
+                     int64_t skipped, M *to, uint8_t *marks) {
+  int64_t c = 0;
+  for (; c + LANES <= width; c += LANES)
+    mark_vector(count, columns, 0, row, rows, numbers, at + c, skipped, to + c, marks + c);
+  if (c < width)
+    mark_vector(count, columns, width - c, row, rows, numbers, at + c, skipped, to + c, marks + c);
+}
+
+static void row_marks(const dp_pooling_row *given, const void *const *row_data, int64_t count,
+                      const int64_t *given_numbers, void *to_data, uint8_t *marks) {
+  const dp_pooling_row row = *given;
+  const M *rows[DP_POOLING_MOST_MARKS];
+  int64_t numbers[DP_POOLING_MOST_MARKS], begin, end, next, first, last, channels = row.channels;
+  memcpy(rows, row_data, (size_t)count * sizeof *rows);
+  memcpy(numbers, given_numbers, (size_t)count * sizeof *numbers);
+  find_whole(&row, &begin, &end);
+  for (int64_t x = 0; x < row.out; x = next) {
+    next = row.stride == 1 && x == begin && x < end ? end : x + 1;
+    int64_t start = find_columns(&row, x, &first, &last);
+    int64_t at = first * channels, width = (next - x) * channels;
+    M *to = (M *)to_data + x * channels;
+    if (count == 4 && last - first == 2)
+      mark_run(4, 2, &row, rows, numbers, at, width, first - start, to, marks + x * channels);
+    else
+      mark_run(count, last - first, &row, rows, numbers, at, width, first - start, to,
+               marks + x * channels);
+  }
+}
+
 /* ---- From windows back to pixels ---- */
 /* Adds what the window at element `at` of a source gives to its pixel that is numbers[number] as a
- * place and has `value`. */
+ * place (the bit of it, as a mark) and has `value`. */
 INLINE vector give(const returning kind, const dp_pooling_source *source, int64_t at,
                    const int64_t rest, const place_set *numbers, int64_t number, vector value,
                    vector sum) {
@@ -129,7 +187,10 @@ INLINE vector give(const returning kind, const dp_pooling_source *source, int64_
   vector gradient = LOAD((const M *)source->gradient + at, rest);
   if (kind == TO_EQUALS)
     return (vector)ADD_IF(EQUAL(value, LOAD((const M *)source->largest + at, rest)), sum, gradient);
-  return (vector)ADD_AT(load_places(source->places + at, rest), numbers[number], sum, gradient);
+  place_set places = load_places(source->places + at, rest);
+  if (kind == TO_MARKS)
+    return (vector)ADD_MARKED(places, numbers[number], sum, gradient);
+  return (vector)ADD_AT(places, numbers[number], sum, gradient);
 }
 
 /* `wide` vectors of each of `pixels` pixels that are next to each other and `channels` apart, whose
@@ -206,6 +267,8 @@ static __attribute__((noinline)) void return_edge(const returning kind, const dp
     return_pixels(TO_ALL, row, sources, count, numbers, begin, end, window, from, to);
   else if (kind == TO_PLACES)
     return_pixels(TO_PLACES, row, sources, count, numbers, begin, end, window, from, to);
+  else if (kind == TO_MARKS)
+    return_pixels(TO_MARKS, row, sources, count, numbers, begin, end, window, from, to);
   else
     return_pixels(TO_EQUALS, row, sources, count, numbers, begin, end, window, from, to);
 }
@@ -256,11 +319,11 @@ INLINE void return_sized(const returning kind, const dp_pooling_row *row,
   bool is_two_apart = kind != TO_ALL && row->stride == 2;
   if (is_two_apart && row->size == 2 && count == 1)
     return_whole(kind, 2, row, own, 1, numbers, begin, end, from, to);
-  else if (is_two_apart && row->size == 3 && count == 1)
+  else if (is_two_apart && kind != TO_MARKS && row->size == 3 && count == 1)
     return_whole(kind, 3, row, own, 1, numbers, begin, end, from, to);
-  else if (is_two_apart && row->size == 3 && count == 2)
+  else if (is_two_apart && kind != TO_MARKS && row->size == 3 && count == 2)
     return_whole(kind, 3, row, own, 2, numbers, begin, end, from, to);
-  else if (is_two_apart && row->size == 5)
+  else if (is_two_apart && kind != TO_MARKS && row->size == 5)
     return_whole(kind, 5, row, sources, count, numbers, begin, end, from, to);
   else
     return_whole(kind, row->size, row, sources, count, numbers, begin, end, from, to);
@@ -269,10 +332,14 @@ INLINE void return_sized(const returning kind, const dp_pooling_row *row,
 INLINE void return_row(const returning kind, const dp_pooling_row *given,
                        const dp_pooling_source *sources, int64_t count, const M *from, M *to) {
   const dp_pooling_row row = *given;
-  place_set places[DP_POOLING_MOST_PLACES], *numbers = kind == TO_PLACES ? places : NULL;
-  for (int64_t y = 0; kind == TO_PLACES && y < count; ++y)
-    for (int64_t i = 0; i < row.size; ++i)
-      numbers[y * row.size + i] = PLACE(sources[y].place + i);
+  place_set places[DP_POOLING_MOST_PLACES], *numbers = NULL;
+  if (kind == TO_PLACES || kind == TO_MARKS)
+    numbers = places;
+  for (int64_t y = 0; numbers && y < count; ++y)
+    for (int64_t i = 0; i < row.size; ++i) {
+      int64_t place = sources[y].place + i;
+      numbers[y * row.size + i] = PLACE(kind == TO_MARKS ? 1 << place : place);
+    }
   int64_t shift = row.stride - 1, shared = 0, begin = 0, end = 0;
   if (shift <= 1 && count > 0) {
     shared = (row.size - 1) >> shift;
@@ -297,6 +364,10 @@ static void return_shares(const dp_pooling_row *row, const void *shares, void *t
 static void return_to_places(const dp_pooling_row *row, const dp_pooling_source *sources,
                              int64_t count, void *to) {
   return_row(TO_PLACES, row, sources, count, to, to);
+}
+static void return_to_marks(const dp_pooling_row *row, const dp_pooling_source *sources,
+                            int64_t count, void *to) {
+  return_row(TO_MARKS, row, sources, count, to, to);
 }
 static void return_to_equals(const dp_pooling_row *row, const dp_pooling_source *sources,
                              int64_t count, const void *from, void *to) {

@@ -24,7 +24,12 @@ typedef enum pooling {
   PICK, /* what another image has at the place of the first largest */
 } pooling;
 
-typedef enum returning { TO_ALL, TO_PLACES, TO_EQUALS } returning; /* pixels of the window */
+typedef enum returning {
+  TO_ALL,
+  TO_PLACES,
+  TO_MARKS,
+  TO_EQUALS
+} returning; /* pixels of the window */
 
 /* Windows [begin, end) of a row are whole. */
 INLINE void find_whole(const dp_pooling_row *row, int64_t *begin, int64_t *end) {
@@ -310,8 +315,10 @@ const dp_pooling_row_fns DP_ISA_SYMBOL(TABLE) = {
     .join_largest = join_largest,
     .join_average = join_average,
     .places = row_places,
+    .marks = row_marks,
     .shares = row_shares,
     .return_shares = return_shares,
     .return_to_places = return_to_places,
+    .return_to_marks = return_to_marks,
     .return_to_equals = return_to_equals,
 };

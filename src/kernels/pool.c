@@ -329,21 +329,31 @@ static void run_channels(void *arg, int64_t begin, int64_t end) {
                                    end - begin, 1, window);
 }
 
+/* Vectors that are loaded and stored for one of the output, without parts and with them. */
+static int64_t whole_cost(const dp_window *d) {
+  return d[0].size * d[1].size * d[2].size + 1;
+}
+static int64_t parts_cost(const dp_window *d) {
+  return d[1].stride * (d[0].size * d[2].size + 1) + d[1].size + 1;
+}
+
+bool dp_pooling_has_parts(const dp_pooling_plan *plan) {
+  return parts_cost(plan->dims) < whole_cost(plan->dims) && plan->in.elements > 0;
+}
+
 static void run_pool(dp_op_context *context, const pool_work *work) {
   const dp_pooling_plan *plan = work->plan;
   const dp_window *d = plan->dims;
   int64_t row = d[2].out * plan->channels * (int64_t)dp_dtype_size(work->state->work);
   int64_t count = plan->batch * d[0].out * d[1].out;
-  /* Vectors that are loaded and stored for one of the output. */
-  int64_t whole = d[0].size * d[1].size * d[2].size + 1;
-  int64_t in_parts = d[1].stride * (d[0].size * d[2].size + 1) + d[1].size + 1;
-  bool has_parts = work->state->rows && in_parts < whole && plan->in.elements > 0;
+  int64_t whole = whole_cost(d);
+  bool has_parts = dp_pooling_has_parts(plan);
   if (plan->depth_window > 1)
     dp_op_for(context, plan->out.elements, plan->depth_window, run_channels, (void *)work);
   else if (!work->state->rows)
     dp_op_for(context, count, row * whole / 16 + 20 * whole, run_integers, (void *)work);
   else
-    dp_op_for(context, count, row * ((has_parts ? in_parts : whole) + 8) / 128 + 50,
+    dp_op_for(context, count, row * ((has_parts ? parts_cost(d) : whole) + 8) / 128 + 50,
               has_parts ? run_parts : run_rows, (void *)work);
 }
 

@@ -89,6 +89,9 @@ dp_pooling_span dp_pooling_span_under(const dp_pooling_plan *plan, int64_t index
 dp_pooling_span dp_pooling_span_over(const dp_pooling_plan *plan, int64_t index);
 /* The most rows of pixels that windows have. */
 int64_t dp_pooling_most_rows(const dp_pooling_plan *plan);
+/* Whether largest elements and averages are taken from each row of the height in all the depth
+ * first, and from these then. */
+bool dp_pooling_has_parts(const dp_pooling_plan *plan);
 /* Row (z, y) of the pixels (of the windows, if `is_out`) of an image: how many pixels are before it
  * in the tensor. */
 static inline int64_t dp_pooling_row_start(const dp_pooling_plan *plan, bool is_out, int64_t image,

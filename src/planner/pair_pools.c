@@ -1,60 +1,91 @@
-/* Pairing MaxPool with its gradient: a MaxPoolGrad that reads what a MaxPool has read and what it
- * has made becomes _MaxPoolGradFromPlaces, and the MaxPool becomes _MaxPoolWithPlaces, whose second
- * output tells it where the largest elements are. The gradient would have to find them again from
- * the whole input. The values stay the same to the bit, and so do names and edges: this is a choice
- * of kernels, which no configuration turns off, as TensorFlow's own choice of kernels with a
- * workspace is. One thread a graph. */
+/* Pairing max-poolings with their gradients: a MaxPoolGrad that reads what a MaxPool has read and
+ * what it has made becomes _MaxPoolGradFromPlaces, and the MaxPool becomes _MaxPoolWithPlaces,
+ * whose second output tells it where the largest elements are; with MaxPool3D and small windows
+ * these are marks. The gradient would have to find them again from the whole input. The values stay
+ * the same to the bit, and so do names and edges: this is a choice of kernels, which no
+ * configuration turns off, as TensorFlow's own choice of kernels with a workspace is. One thread a
+ * graph. */
 #include <string.h>
 
 #include "planner/optimize_internal.h"
 #include "runtime/kernel.h"
 
-enum { RANK = 4, MOST_PLACES = 256 };
+enum { MOST_RANK = 5 };
+
+/* Two ops, each also with sizes and strides as inputs, and what they become. */
+typedef struct pool_kind {
+  int rank;
+  int64_t most; /* pixels of a window */
+  const char *format;
+  const char *pools[2], *gradients[2];
+  const char *told_pool, *told_gradient;
+} pool_kind;
+
+static const pool_kind kinds[] = {
+    {.rank = 4,
+     .most = 256,
+     .format = "NHWC",
+     .pools = {"MaxPool", "MaxPoolV2"},
+     .gradients = {"MaxPoolGrad", "MaxPoolGradV2"},
+     .told_pool = "_MaxPoolWithPlaces",
+     .told_gradient = "_MaxPoolGradFromPlaces"},
+    {.rank = 5,
+     .most = 8,
+     .format = "NDHWC",
+     .pools = {"MaxPool3D", "MaxPool3D"},
+     .gradients = {"MaxPool3DGrad", "MaxPool3DGrad"},
+     .told_pool = "_MaxPool3DWithMarks",
+     .told_gradient = "_MaxPool3DGradFromMarks"},
+};
 
 /* What both must have alike. */
 typedef struct pool_window {
-  int64_t sizes[RANK], strides[RANK];
+  int64_t sizes[MOST_RANK], strides[MOST_RANK];
   dp_view padding;
   const dp_attr *explicit_paddings; /* NULL: none */
 } pool_window;
 
-static bool is_either(const dp_node *node, const char *op, const char *op_with_inputs) {
-  return dp_node_is(node, op) || dp_node_is(node, op_with_inputs);
+static bool is_either(const dp_node *node, const char *const ops[2]) {
+  return dp_node_is(node, ops[0]) || dp_node_is(node, ops[1]);
 }
 
 /* A list of the node's or, when it has no such attribute, the constant at `slot`. */
-static bool read_four(const dp_graph *graph, const dp_node *node, const char *name, int32_t slot,
-                      int64_t *values_out) {
+static bool read_list(const dp_graph *graph, const dp_node *node, const char *name, int32_t slot,
+                      int rank, int64_t *values_out) {
   const dp_attr *list = dp_node_attr(node, name);
-  if (list && (list->kind != DP_ATTR_LIST_INT || list->count != RANK))
+  if (list && (list->kind != DP_ATTR_LIST_INT || list->count != rank))
+    return false;
+  if (!list && slot >= node->input_count)
     return false;
   const dp_tensor *constant = list ? NULL : input_constant(graph, node->inputs[slot]);
-  if (!list && (!constant || constant->dtype != DP_INT32 || dp_tensor_elements(constant) != RANK))
+  if (!list && (!constant || constant->dtype != DP_INT32 || dp_tensor_elements(constant) != rank))
     return false;
-  for (int i = 0; i < RANK; i++)
+  for (int i = 0; i < rank; i++)
     values_out[i] = list ? list->integers[i] : ((const int32_t *)constant->data)[i];
   return true;
 }
 
 /* False for windows that have no kernel with places, or none at all. */
-static bool read_window(const dp_graph *graph, const dp_node *node, int32_t slot,
-                        pool_window *window_out) {
+static bool read_window(const dp_graph *graph, const dp_node *node, const pool_kind *kind,
+                        int32_t slot, pool_window *window_out) {
   pool_window w = {.explicit_paddings = dp_node_attr(node, "explicit_paddings")};
   const dp_attr *format = dp_node_attr(node, "data_format");
   const dp_attr *padding = dp_node_attr(node, "padding");
-  if (!format || !dp_view_equals(format->string, "NHWC") || !padding ||
-      !read_four(graph, node, "ksize", slot, w.sizes) ||
-      !read_four(graph, node, "strides", slot + 1, w.strides))
+  int64_t pixels = 1;
+  if (!format || !dp_view_equals(format->string, kind->format) || !padding ||
+      !read_list(graph, node, "ksize", slot, kind->rank, w.sizes) ||
+      !read_list(graph, node, "strides", slot + 1, kind->rank, w.strides))
     return false;
   w.padding = padding->string;
-  for (int i = 0; i < RANK; i++) {
-    bool is_spatial = i == 1 || i == 2;
-    if (w.sizes[i] < 1 || w.strides[i] < 1 || w.sizes[i] > (is_spatial ? MOST_PLACES : 1) ||
+  for (int i = 0; i < kind->rank; i++) {
+    bool is_spatial = i > 0 && i < kind->rank - 1;
+    if (w.sizes[i] < 1 || w.strides[i] < 1 || w.sizes[i] > (is_spatial ? kind->most : 1) ||
         (!is_spatial && w.strides[i] > 1))
       return false;
+    pixels *= w.sizes[i];
   }
   *window_out = w;
-  return w.sizes[1] * w.sizes[2] <= MOST_PLACES;
+  return pixels <= kind->most;
 }
 
 static bool same_paddings(const dp_attr *a, const dp_attr *b) {
@@ -76,52 +107,53 @@ static bool same_value(const dp_graph *graph, dp_input a, dp_input b) {
          !dp_dtype_is_ref(graph->nodes[a.node]->output_types[a.output]);
 }
 
-static bool has_places(const dp_node *pool) {
-  return dp_node_is(pool, "_MaxPoolWithPlaces");
-}
-
-/* The MaxPool that can tell the gradient the places, or NULL. */
-static dp_node *find_pool(const dp_graph *graph, const dp_node *gradient, pool_window *window_out) {
-  if (!is_either(gradient, "MaxPoolGrad", "MaxPoolGradV2") || gradient->inputs[1].output != 0)
+/* The pool that can tell the gradient the places, or NULL. */
+static dp_node *find_pool(const dp_graph *graph, const dp_node *gradient, const pool_kind *kind,
+                          pool_window *window_out) {
+  if (!is_either(gradient, kind->gradients) || gradient->inputs[1].output != 0)
     return NULL;
   int32_t type = gradient->output_types[0];
   dp_node *pool = graph->nodes[gradient->inputs[1].node];
   pool_window window;
   if ((type != DP_FLOAT && type != DP_DOUBLE && type != DP_HALF && type != DP_BFLOAT16) ||
-      (!is_either(pool, "MaxPool", "MaxPoolV2") && !has_places(pool)) ||
-      !same_value(graph, pool->inputs[0], gradient->inputs[0]) ||
-      !node_same_device(pool, gradient) || !read_window(graph, pool, 1, window_out) ||
-      !read_window(graph, gradient, 3, &window) || !same_window(&window, window_out))
+      (!is_either(pool, kind->pools) && !dp_node_is(pool, kind->told_pool)) ||
+      pool->output_types[0] != type || !same_value(graph, pool->inputs[0], gradient->inputs[0]) ||
+      !node_same_device(pool, gradient) || !read_window(graph, pool, kind, 1, window_out) ||
+      !read_window(graph, gradient, kind, 3, &window) || !same_window(&window, window_out))
     return NULL;
   return pool;
 }
 
 /* Makes the node one of `op`, which has the window in attributes. */
-static void set_op(dp_graph *graph, dp_node *node, const char *op, const pool_window *window) {
+static void set_op(dp_graph *graph, dp_node *node, const char *op, const pool_kind *kind,
+                   const pool_window *window) {
   dp_attr sizes = {
-      .name = "ksize", .kind = DP_ATTR_LIST_INT, .count = RANK, .integers = window->sizes};
-  dp_attr strides = {
-      .name = "strides", .kind = DP_ATTR_LIST_INT, .count = RANK, .integers = window->strides};
+      .name = "ksize", .kind = DP_ATTR_LIST_INT, .count = kind->rank, .integers = window->sizes};
+  dp_attr strides = {.name = "strides",
+                     .kind = DP_ATTR_LIST_INT,
+                     .count = kind->rank,
+                     .integers = window->strides};
   dp_attr paddings = {.name = "explicit_paddings", .kind = DP_ATTR_LIST_INT};
   node->op = dp_op_find(op);
   dp_node_set_attr(graph, node, &sizes);
   dp_node_set_attr(graph, node, &strides);
-  if (!window->explicit_paddings)
+  if (kind->rank == 4 && !window->explicit_paddings)
     dp_node_set_attr(graph, node, &paddings);
 }
 
-static void add_places(dp_graph *graph, dp_node *pool, const pool_window *window) {
+static void add_places(dp_graph *graph, dp_node *pool, const pool_kind *kind,
+                       const pool_window *window) {
   int32_t *types = DP_ARENA_ARRAY(graph->arena, int32_t, 2);
   types[0] = pool->output_types[0];
   types[1] = DP_UINT8;
   pool->output_types = types;
   pool->output_count = 2;
   pool->input_count = 1;
-  set_op(graph, pool, "_MaxPoolWithPlaces", window);
+  set_op(graph, pool, kind->told_pool, kind, window);
 }
 
 static void read_places(dp_graph *graph, dp_node *gradient, const dp_node *pool,
-                        const pool_window *window) {
+                        const pool_kind *kind, const pool_window *window) {
   dp_input *inputs = DP_ARENA_ARRAY(graph->arena, dp_input, 4);
   int32_t *types = DP_ARENA_ARRAY(graph->arena, int32_t, 4);
   memcpy(inputs, gradient->inputs, sizeof(*inputs) * 3);
@@ -131,19 +163,24 @@ static void read_places(dp_graph *graph, dp_node *gradient, const dp_node *pool,
   gradient->inputs = inputs;
   gradient->input_types = types;
   gradient->input_count = 4;
-  set_op(graph, gradient, "_MaxPoolGradFromPlaces", window);
+  set_op(graph, gradient, kind->told_gradient, kind, window);
 }
 
-void dp_planner_pair_pools(dp_graph *graph) {
-  if (!dp_kernel_exists("_MaxPoolWithPlaces") || !dp_kernel_exists("_MaxPoolGradFromPlaces"))
+static void pair_kind(dp_graph *graph, const pool_kind *kind) {
+  if (!dp_kernel_exists(kind->told_pool) || !dp_kernel_exists(kind->told_gradient))
     return;
   for (int32_t id = 0; id < graph->node_count; id++) {
     pool_window window;
-    dp_node *node = graph->nodes[id], *pool = node ? find_pool(graph, node, &window) : NULL;
+    dp_node *node = graph->nodes[id], *pool = node ? find_pool(graph, node, kind, &window) : NULL;
     if (!pool)
       continue;
-    if (!has_places(pool))
-      add_places(graph, pool, &window);
-    read_places(graph, node, pool, &window);
+    if (!dp_node_is(pool, kind->told_pool))
+      add_places(graph, pool, kind, &window);
+    read_places(graph, node, pool, kind, &window);
   }
+}
+
+void dp_planner_pair_pools(dp_graph *graph) {
+  for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+    pair_kind(graph, &kinds[i]);
 }

@@ -7,7 +7,8 @@ from tensorflow.python.client import pywrap_tf_session
 from graph_compare import plain_attr
 
 # What our planner makes and no graph of a client holds.
-OWN_OPS = {"_FusedElementwise", "_MaxPoolGradFromPlaces", "_MaxPoolWithPlaces"}
+OWN_OPS = {"_FusedElementwise", "_MaxPool3DGradFromMarks", "_MaxPool3DWithMarks", "_MaxPoolGradFromPlaces",
+           "_MaxPoolWithPlaces"}
 
 
 def stripped(op):

@@ -161,7 +161,9 @@ static const char *const kinds[] = {
 };
 
 /* Runs pooling and gradient apart and paired; both results must be equal bit by bit. */
-static void compare(const image_case *one, const char *kind, const char *type) {
+static void compare(const image_case *one, bool is_3d, const char *kind, const char *type) {
+  const char *told = is_3d ? "_MaxPool3DGradFromMarks" : "_MaxPoolGradFromPlaces";
+  const char *dimensions = is_3d ? "3D" : "";
   dp_text text = {0};
   dp_text_printf(&text,
                  "n = Const() dtype=int32 value=%s\n"
@@ -171,19 +173,20 @@ static void compare(const image_case *one, const char *kind, const char *type) {
                  one->image, type);
   dp_text_printf(&text, kind, type, type, type);
   dp_text_printf(&text,
-                 "p = MaxPool(x) T=%s %s\n"
+                 "p = MaxPool%s(x) T=%s %s\n"
                  "m = Shape(p) T=%s out_type=int32\n"
                  "g = StatelessRandomNormal(m, other) dtype=%s T=int32 Tseed=int32\n"
-                 "d = MaxPoolGrad(x, p, g) T=%s %s\n"
+                 "d = MaxPool%sGrad(x, p, g) T=%s %s%s %s\n"
                  "out = _Retval(p) T=%s index=0\n"
                  "gradient = _Retval(d) T=%s index=1\n",
-                 type, one->window, type, type, type, one->window, type, type);
+                 dimensions, type, one->window, type, type, dimensions, type,
+                 is_3d ? "TInput=" : "", is_3d ? type : "", one->window, type, type);
   dp_tensor results[2][2] = {{{0}}};
   for (int is_paired = 0; is_paired < 2; is_paired++) {
     dp_graph *graph = make_graph(text.data);
     if (is_paired)
       pair(graph);
-    assert_int_equal(count_nodes(graph, "_MaxPoolGradFromPlaces"), is_paired);
+    assert_int_equal(count_nodes(graph, told), is_paired);
     assert_ok(run_graph(graph, results[is_paired], 2));
   }
   for (int i = 0; i < 2; i++) {
@@ -227,7 +230,51 @@ static void all_windows_compute_the_same(void **state) {
   for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
       for (size_t t = 0; t < sizeof(types) / sizeof(*types); t++)
-        compare(&cases[i], kinds[k], types[t]);
+        compare(&cases[i], false, kinds[k], types[t]);
+}
+
+static void all_cubes_compute_the_same(void **state) {
+  static const image_case cases[] = {
+      {"[2 4 8 8 32]", "ksize={1 2 2 2 1} strides={1 2 2 2 1} padding='SAME'"},
+      {"[1 5 7 9 20]", "ksize={1 2 2 2 1} strides={1 2 2 2 1} padding='SAME'"},
+      {"[2 5 7 9 16]", "ksize={1 2 2 2 1} strides={1 2 2 2 1} padding='VALID'"},
+      {"[1 4 5 6 35]", "ksize={1 2 2 2 1} strides={1 1 1 1 1} padding='SAME'"},
+      {"[1 4 5 9 3]", "ksize={1 2 2 2 1} strides={1 1 2 3 1} padding='SAME'"},
+      {"[1 3 4 12 5]", "ksize={1 1 2 4 1} strides={1 1 1 2 1} padding='SAME'"},
+      {"[1 9 2 3 17]", "ksize={1 8 1 1 1} strides={1 1 1 1 1} padding='SAME'"},
+      {"[1 2 3 20 1]", "ksize={1 1 1 8 1} strides={1 1 1 2 1} padding='VALID'"},
+      {"[2 1 1 1 40]", "ksize={1 2 2 2 1} strides={1 2 2 2 1} padding='SAME'"},
+      {"[1 3 3 3 2]", "ksize={1 1 1 1 1} strides={1 2 2 2 1} padding='SAME'"},
+      {"[0 4 4 4 3]", "ksize={1 2 2 2 1} strides={1 2 2 2 1} padding='SAME'"},
+      {"[2 4 4 4 0]", "ksize={1 2 2 2 1} strides={1 2 2 2 1} padding='SAME'"},
+  };
+  static const char *const types[] = {"float", "half", "bfloat16"};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
+      for (size_t t = 0; t < sizeof(types) / sizeof(*types); t++)
+        compare(&cases[i], true, kinds[k], types[t]);
+}
+
+/* Nine pixels do not fit into a byte of marks. */
+static void leaves_large_cubes(void **state) {
+  dp_graph *graph = make_graph(
+      ARGS "p = MaxPool3D(x) T=float ksize={1 1 3 3 1} strides={1 1 1 1 1} padding='SAME'\n"
+           "d = MaxPool3DGrad(x, p, g) T=float TInput=float ksize={1 1 3 3 1} strides={1 1 1 1 1}"
+           " padding='SAME'\n" RESULT);
+  pair(graph);
+  assert_int_equal(count_nodes(graph, "MaxPool3D"), 1);
+  assert_int_equal(count_nodes(graph, "MaxPool3DGrad"), 1);
+  dp_graph_destroy(graph);
+}
+
+static void refuses_marks_of_large_cubes(void **state) {
+  dp_graph *graph = make_graph("n = Const() dtype=int32 value=[1 4 4 4 2]\n"
+                               "v = Const() dtype=float value=1.0\n"
+                               "x = Fill(n, v) T=float\n"
+                               "d = _MaxPool3DWithMarks(x) T=float padding='SAME'"
+                               " ksize={1 1 3 3 1} strides={1 1 1 1 1}\n" RESULT);
+  dp_tensor result = {0};
+  assert_error(run_graph(graph, &result, 1), DP_INVALID_ARGUMENT, "at most 8 pixels");
 }
 
 /* What only a graph that was made up can hold. */
@@ -274,6 +321,9 @@ int main(void) {
       cmocka_unit_test(leaves_other_windows),
       cmocka_unit_test(leaves_other_types_and_devices),
       cmocka_unit_test(all_windows_compute_the_same),
+      cmocka_unit_test(all_cubes_compute_the_same),
+      cmocka_unit_test(leaves_large_cubes),
+      cmocka_unit_test(refuses_marks_of_large_cubes),
       cmocka_unit_test(refuses_places_of_other_shapes),
       cmocka_unit_test(errors_are_those_of_the_ops),
   };
