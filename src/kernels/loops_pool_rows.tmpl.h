@@ -150,49 +150,69 @@ INLINE void pool_cut(const pooling kind, const bool is_part, int64_t count,
   }
 }
 
-/* Rows are copied: nothing that is stored can be a part of them, then. */
-INLINE void pool_row(const pooling kind, const bool is_part, const dp_pooling_row *given,
-                     const void *const *row_data, const void *const *other_data, int64_t count,
-                     void *to) {
+/* Whole windows of common sizes, each as a function of its own: all of them in one would be short
+ * of registers. Rows are copied: nothing that is stored can be a part of them, then. */
+typedef void (*whole_fn)(const dp_pooling_row *row, const M *const *rows, const M *const *others,
+                         int64_t begin, int64_t end, void *to);
+#define WHOLE(name, kind, is_part, count, columns)                                                 \
+  static __attribute__((noinline)) void name(const dp_pooling_row *given, const M *const *rows,    \
+                                             const M *const *others, int64_t begin, int64_t end,   \
+                                             void *to) {                                           \
+    const dp_pooling_row row = *given;                                                             \
+    const M *own[count], *own_others[count];                                                       \
+    memcpy(own, rows, sizeof own);                                                                 \
+    memcpy(own_others, others, sizeof own_others);                                                 \
+    pool_whole(kind, is_part, count, columns, &row, own, own_others, begin, end, to);              \
+  }
+WHOLE(largest_2x2, LARGEST, false, 2, 2)
+WHOLE(largest_3x3, LARGEST, false, 3, 3)
+WHOLE(largest_part_1x3, LARGEST, true, 1, 3)
+WHOLE(largest_part_3x3, LARGEST, true, 3, 3)
+WHOLE(average_2x2, AVERAGE, false, 2, 2)
+WHOLE(average_3x3, AVERAGE, false, 3, 3)
+WHOLE(sum_part_1x3, AVERAGE, true, 1, 3)
+WHOLE(sum_part_3x3, AVERAGE, true, 3, 3)
+WHOLE(pick_2x2, PICK, false, 2, 2)
+WHOLE(pick_3x3, PICK, false, 3, 3)
+
+/* `run_small` is for windows of 2 x 2 pixels, or of 1 x 3 if they are parts, `run_3x3` for those.
+ */
+INLINE void pool_row(const pooling kind, const bool is_part, whole_fn run_small, whole_fn run_3x3,
+                     const dp_pooling_row *given, const void *const *row_data,
+                     const void *const *other_data, int64_t count, void *to) {
   const dp_pooling_row row = *given;
   const M *const *rows = (const M *const *)row_data, *const *others = (const M *const *)other_data;
+  bool is_small = is_part ? count == 1 && row.size == 3 : count == 2 && row.size == 2;
   int64_t begin, end;
   find_whole(&row, &begin, &end);
-  if (is_part && count == 1 && row.size == 3) {
-    const M *own[] = {rows[0]};
-    pool_whole(kind, is_part, 1, 3, &row, own, own, begin, end, to);
-  } else if (!is_part && count == 2 && row.size == 2) {
-    const M *own[] = {rows[0], rows[1]}, *own_others[] = {others[0], others[1]};
-    pool_whole(kind, is_part, 2, 2, &row, own, own_others, begin, end, to);
-  } else if (count == 3 && row.size == 3) {
-    const M *own[] = {rows[0], rows[1], rows[2]};
-    const M *own_others[] = {others[0], others[1], others[2]};
-    pool_whole(kind, is_part, 3, 3, &row, own, own_others, begin, end, to);
-  } else {
+  if (is_small)
+    run_small(given, rows, others, begin, end, to);
+  else if (count == 3 && row.size == 3)
+    run_3x3(given, rows, others, begin, end, to);
+  else
     pool_whole(kind, is_part, count, row.size, &row, rows, others, begin, end, to);
-  }
   pool_cut(kind, is_part, count, &row, rows, others, begin, end, to);
 }
 
 static void row_largest(const dp_pooling_row *row, const void *const *rows, int64_t count,
                         void *to) {
-  pool_row(LARGEST, false, row, rows, rows, count, to);
+  pool_row(LARGEST, false, largest_2x2, largest_3x3, row, rows, rows, count, to);
 }
 static void row_average(const dp_pooling_row *row, const void *const *rows, int64_t count,
                         void *to) {
-  pool_row(AVERAGE, false, row, rows, rows, count, to);
+  pool_row(AVERAGE, false, average_2x2, average_3x3, row, rows, rows, count, to);
 }
 static void row_picks(const dp_pooling_row *row, const void *const *rows, const void *const *others,
                       int64_t count, void *to) {
-  pool_row(PICK, false, row, rows, others, count, to);
+  pool_row(PICK, false, pick_2x2, pick_3x3, row, rows, others, count, to);
 }
 static void row_largest_part(const dp_pooling_row *row, const void *const *rows, int64_t count,
                              void *to) {
-  pool_row(LARGEST, true, row, rows, rows, count, to);
+  pool_row(LARGEST, true, largest_part_1x3, largest_part_3x3, row, rows, rows, count, to);
 }
 static void row_sum_part(const dp_pooling_row *row, const void *const *rows, int64_t count,
                          void *to) {
-  pool_row(AVERAGE, true, row, rows, rows, count, to);
+  pool_row(AVERAGE, true, sum_part_1x3, sum_part_3x3, row, rows, rows, count, to);
 }
 
 /* ---- Parts of windows together ---- */
