@@ -316,14 +316,14 @@ INLINE void return_sized(const returning kind, const dp_pooling_row *row,
                          const dp_pooling_source *sources, int64_t count, const place_set *numbers,
                          int64_t begin, int64_t end, const M *from, M *to) {
   const dp_pooling_source own[2] = {sources[0], sources[count > 1]};
-  bool is_two_apart = kind != TO_ALL && row->stride == 2;
-  if (is_two_apart && row->size == 2 && count == 1)
+  bool is_two_apart = row->stride == 2 && (kind == TO_PLACES || kind == TO_EQUALS);
+  if (row->stride == 2 && row->size == 2 && count == 1)
     return_whole(kind, 2, row, own, 1, numbers, begin, end, from, to);
-  else if (is_two_apart && kind != TO_MARKS && row->size == 3 && count == 1)
+  else if (is_two_apart && row->size == 3 && count == 1)
     return_whole(kind, 3, row, own, 1, numbers, begin, end, from, to);
-  else if (is_two_apart && kind != TO_MARKS && row->size == 3 && count == 2)
+  else if (is_two_apart && row->size == 3 && count == 2)
     return_whole(kind, 3, row, own, 2, numbers, begin, end, from, to);
-  else if (is_two_apart && kind != TO_MARKS && row->size == 5)
+  else if (is_two_apart && row->size == 5)
     return_whole(kind, 5, row, sources, count, numbers, begin, end, from, to);
   else
     return_whole(kind, row->size, row, sources, count, numbers, begin, end, from, to);
