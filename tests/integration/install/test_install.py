@@ -30,13 +30,22 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(len(found), 1, f"{name}: {found}")
         return found[0]
 
+    def command(self):
+        return self.find("downpour.1").parents[3] / "bin" / "downpour"
+
     def test_command_and_its_pages(self):
-        version = subprocess.run([self.find("downpour.1").parents[3] / "bin" / "downpour",
-                                  "version"], capture_output=True, text=True, timeout=60)
+        version = subprocess.run([self.command(), "version"], capture_output=True, text=True,
+                                 timeout=60)
         self.assertEqual(version.returncode, 0)
         for name in ("serve", "launch", "status", "stop", "ops"):
             page = self.find(f"downpour-{name}.1").read_text(encoding="utf-8")
             self.assertIn(".SH SYNOPSIS", page)
+
+    def test_size(self):
+        for file in (self.command(), self.find("libdownpour.so.0.*")):
+            stripped = self.root / "stripped"
+            subprocess.run(["strip", "-o", stripped, file], check=True, timeout=60)
+            self.assertLess(stripped.stat().st_size, 10_000_000, f"{file}: the budget is 10 MB")
 
     def test_program_with_the_installed_files_only(self):
         settings = {**os.environ, "PKG_CONFIG_PATH": str(self.find("downpour.pc").parent),
