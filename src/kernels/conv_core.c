@@ -10,18 +10,6 @@ static const dp_conv_fns *fns_of(const dp_conv *conv) {
   return &dp_conv_table()->fns[conv->dtype];
 }
 
-/* Whether a plain product of matrices is to be run as one. Where many pixels pass by a filter that
- * stays in the cache, the grid is faster: it reads them once for all columns, in smaller blocks
- * (6272x64x128 and transposed: 682 and 654 us against 702 and 697). */
-#define SMALL_FILTER 32768 /* elements */
-#define MANY_ELEMENTS 524288
-static bool is_product(const dp_conv *conv, int64_t columns) {
-  int64_t elements = dp_conv_pixels(conv) * (conv->in_channels + conv->out_channels);
-  bool suits_grid = columns >= fns_of(conv)->panel && elements > MANY_ELEMENTS &&
-                    conv->in_channels * conv->out_channels <= SMALL_FILTER;
-  return dp_conv_is_plain(conv) && !suits_grid;
-}
-
 /* ---- Forward ---- */
 static dp_status *run_forward(dp_op_context *context, const dp_conv *conv, const void *input,
                               const void *filter, void *output, int64_t *shifts) {
@@ -68,7 +56,7 @@ dp_status *dp_conv_forward(dp_op_context *context, const dp_conv *conv, const vo
   int64_t pixels = dp_conv_pixels(conv);
   if (pixels == 0 || conv->out_channels == 0)
     return NULL;
-  if (is_product(conv, conv->out_channels)) {
+  if (dp_conv_is_plain(conv)) {
     dp_gemm gemm = {.dtype = conv->dtype,
                     .m = pixels,
                     .n = conv->out_channels,
@@ -217,7 +205,7 @@ dp_status *dp_conv_input_gradient(dp_op_context *context, const dp_conv *conv, c
   int64_t pixels = conv->batch * conv->dims[0].in * conv->dims[1].in * conv->dims[2].in;
   if (pixels == 0 || conv->in_channels == 0)
     return NULL;
-  if (is_product(conv, conv->in_channels)) {
+  if (dp_conv_is_plain(conv)) {
     dp_gemm gemm = {.dtype = conv->dtype,
                     .m = pixels,
                     .n = conv->in_channels,

@@ -1,7 +1,7 @@
-/* Tiles of one shape, of every type; tall ones, of the floating types. The includer defines VECTOR_BYTES, HAS_MASKS, TILE_ROWS,
- * TILE_VECTORS, IS_TALL (rows of a are one element apart), and FEW_ROWS and MANY_ROWS, which apply
- * a macro to each number of rows; tiles of many (more than half of TILE_ROWS) may copy.
- * FNS_OF_TYPES are the functions of a table. */
+/* Tiles of one shape, of every type; tall ones, of the floating types. The includer defines
+ * VECTOR_BYTES, HAS_MASKS, TILE_ROWS, TILE_VECTORS, IS_TALL (rows of a are one element apart), and
+ * FEW_ROWS and MANY_ROWS, which apply a macro to each number of rows; tiles of many (more than half
+ * of TILE_ROWS) may copy. FNS_OF_TYPES are the functions of a table. */
 #include <string.h>
 #include "kernels/loops_madd_internal.h"
 #include "kernels/loops_tiles_internal.h"
