@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "cli/command.h"
-#include "cluster/launch.h"
+#include "launch/launch.h"
 
 static const dp_option options_table[] = {
     {"ps", DP_OPTION_INT, "1", "N", "How many parameter servers.", 0, 256},

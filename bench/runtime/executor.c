@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/event.h"
 #include "base/memory.h"
-#include "kernels/families_internal.h"
+#include "kernels/shared/family.h"
 #include "runtime/executor.h"
 
 /* ---- Counting malloc ---- */

@@ -4,13 +4,13 @@
 #include "kernels/kernels.h"
 
 #include <pthread.h>
-#include "kernels/csr_internal.h"
-#include "kernels/families_internal.h"
+#include "kernels/sparse/csr_internal.h"
+#include "kernels/shared/family.h"
 #include "kernels/iterator_checkpoint_internal.h"
-#include "kernels/ragged_internal.h"
-#include "kernels/tensor_list_internal.h"
+#include "kernels/shared/ragged.h"
+#include "kernels/lists/tensor_list_internal.h"
 #include "kernels/tensor_map_internal.h"
-#include "kernels/tensor_variant_internal.h"
+#include "kernels/shared/tensor_variant.h"
 
 #define FAMILY_ADDRESS(name) &dp_kernel_family_##name,
 static const dp_kernel_family *const families[] = {DP_KERNEL_FAMILIES(FAMILY_ADDRESS) NULL};

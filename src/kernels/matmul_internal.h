@@ -3,8 +3,8 @@
 #ifndef DP_KERNELS_MATMUL_INTERNAL_H
 #define DP_KERNELS_MATMUL_INTERNAL_H
 
-#include "kernels/gemm_internal.h"
-#include "kernels/support_internal.h"
+#include "kernels/products/gemm.h"
+#include "kernels/shared/support.h"
 
 /* The type a product of this dtype is computed in. */
 static inline dp_dtype dp_gemm_work_type(dp_dtype dtype) {

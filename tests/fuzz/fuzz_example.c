@@ -2,7 +2,7 @@
  * values as it gives, and none of them may lie outside of the message. */
 #include <stdlib.h>
 #include <string.h>
-#include "kernels/example_internal.h"
+#include "kernels/data/example_internal.h"
 
 static void check_inside(dp_view whole, dp_view part) {
   if (part.length > 0 &&

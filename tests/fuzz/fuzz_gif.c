@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/codec_internal.h"
+#include "kernels/codecs/codec.h"
 
 #define MOST (1 << 20) /* bytes that are decoded here */
 

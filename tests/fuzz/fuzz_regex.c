@@ -1,7 +1,7 @@
 /* A pattern, a rewrite and a text from a stranger, separated by zero bytes. Whatever compiles must
  * match within the text, and a match that is found at a place must be found from there again. */
 #include <stdlib.h>
-#include "kernels/regex_internal.h"
+#include "kernels/text/regex.h"
 
 static dp_view next_part(dp_view *rest) {
   const char *end = memchr(rest->data, '\0', rest->length);

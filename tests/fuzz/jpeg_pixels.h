@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include "base/memory.h"
-#include "kernels/codec_internal.h"
+#include "kernels/codecs/codec.h"
 
 typedef struct pixels {
   dp_image_size size;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 #include "base/memory.h"
-#include "kernels/codec_internal.h"
+#include "kernels/codecs/codec.h"
 
 #define PNG_HEAD 8         /* bytes before the first chunk */
 #define PNG_CHUNK 12       /* bytes of a chunk without its data */

@@ -1,7 +1,7 @@
 /* Finds out which instruction set the machine has, and lets the environment ask for less.
  * The answer is a single atomic that is set on first use; two threads that find it unset at the
  * same time write the same value. */
-#include "kernels/isa/isa_internal.h"
+#include "kernels/isa/isa.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Links that are not there, that come late and that come back. */
-#include "cluster/launch_internal.h"
+#include "launch/launch_internal.h"
 #include "rpc_fixture.h"
 
 /* A port at which nobody is, and which nobody else is given as long as this program runs. */

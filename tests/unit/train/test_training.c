@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/launch_internal.h"
+#include "launch/launch_internal.h"
 
 static char folder[64];
 

@@ -1,0 +1,20 @@
+/* The inner loop of products of large matrices whose rows of a lie across the memory; compiled once
+ * for each instruction set. A step's elements of a are neighbours, so tiles are as tall as a line
+ * of the cache is long and read less of b; rows along the memory would take as many lines at once,
+ * and those of one stride share few places in the cache. */
+#include "kernels/loops/tiles.h"
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#define TILE_ROWS 14
+#define TILE_VECTORS 2
+#define HAS_MASKS 1
+#define FEW_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define MANY_ROWS(f) f(8) f(9) f(10) f(11) f(12) f(13) f(14)
+#define IS_TALL 1
+#include "kernels/loops/tiles_types.tmpl.h"
+
+const dp_tile_loops DP_ISA_SYMBOL(dp_tall_tile_table) = {.fns = FNS_OF_TYPES};
+#else /* too few registers */
+const dp_tile_loops DP_ISA_SYMBOL(dp_tall_tile_table) = {0};
+#endif
