@@ -1,4 +1,5 @@
-/* The subcommands of `downpour`: each is one row of a table, with a table of its own options. */
+/* The subcommands of `downpour`. Each is one constant dp_command with a table of its options, from
+ * which parsing, --help and the man pages are made. A command runs on the main thread. */
 #ifndef DP_CLI_COMMAND_H
 #define DP_CLI_COMMAND_H
 
@@ -13,7 +14,7 @@ typedef struct dp_command {
   const char *arguments; /* after the name, in the usage line */
   const char *summary;   /* one line */
   const dp_option *options;
-  int most_words; /* arguments that are no options; -1: any number */
+  int most_words; /* how many arguments that are not options it takes; -1: any number */
   /* Returns the exit code. */
   int (*run)(const dp_options *options);
 } dp_command;

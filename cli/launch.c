@@ -1,4 +1,5 @@
-/* `downpour launch`: a cluster on this machine, any program once a task. */
+/* `downpour launch`: a cluster on this machine; a program is started once per task. Only options
+ * are read here; launch/launch.h does the rest. It takes the main thread and its signals. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,13 +12,12 @@ static const dp_option options_table[] = {
     {"ps", DP_OPTION_INT, "1", "N", "How many parameter servers.", 0, 256},
     {"workers", DP_OPTION_INT, "2", "N", "How many workers; worker 0 is the chief.", 1, 256},
     {"restart", DP_OPTION_FLAG, NULL, NULL,
-     "Start a task that fails again, a second later. Without, the first failure ends all."},
+     "Start a task that fails again, a second later. Without this, the first failure ends all."},
     {"restart-limit", DP_OPTION_INT, "10", "N", "How often a task is started again at most.", 1,
      1000000},
     {"grace", DP_OPTION_DURATION, "10s", "TIME",
      "How long the other workers may go on when the chief has ended, and how long tasks may take "
-     "to "
-     "end on SIGTERM. Parameter servers that are left alone get two seconds.",
+     "to end on SIGTERM. Parameter servers that are left alone get two seconds.",
      0, INT64_C(86400000000000)},
     {"color", DP_OPTION_STRING, "auto", "WHEN",
      "Names of tasks in colour: auto (on a terminal, unless NO_COLOR is set), always or never."},
@@ -80,7 +80,8 @@ static int launch_cluster(const dp_options *options) {
 const dp_command dp_launch_command = {
     .name = "launch",
     .arguments = "[--ps N] [--workers N] -- PROGRAM [ARGUMENTS]",
-    .summary = "Run a program as a cluster on this machine, once a task, each with its TF_CONFIG.",
+    .summary =
+        "Run a program as a cluster on this machine, once per task, each with its TF_CONFIG.",
     .options = options_table,
     .most_words = -1,
     .run = launch_cluster,

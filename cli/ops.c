@@ -1,4 +1,5 @@
-/* `downpour ops`: which ops have a kernel here, for which dtypes, and which have a gradient. */
+/* `downpour ops`: lists which ops have a kernel here, for which dtypes, and which have a gradient.
+ * tools/list-ops makes docs/ops.md of it. */
 #include <stdio.h>
 
 #include "cli/command.h"
@@ -30,7 +31,7 @@ static void print_types(dp_dtype_set types) {
   }
 }
 
-/* One line a row of the op's table: "AddV2  T=float,double". */
+/* One line per kernel of the op: "AddV2  T=float,double". */
 static void print_op(const char *name, const dp_kernel **rows, size_t count) {
   for (size_t i = 0; i < count; i++) {
     printf("%s", name);

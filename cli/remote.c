@@ -1,4 +1,5 @@
-/* `downpour status` and `downpour stop`: one call to a running server, and what it says. */
+/* `downpour status` and `downpour stop`: one call to a running server, whose answer is printed. The
+ * calls are our own (server/server.h); a task of genuine TensorFlow does not answer them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static dp_status *find_address(const dp_options *options, const char **address_o
 static dp_status *ask(const char *address, const char *path, int64_t timeout, dp_rope *answer_out) {
   dp_rpc_client *client;
   DP_RETURN_IF_ERROR(dp_rpc_client_create(1, &client));
-  dp_rpc_channel *channel = dp_rpc_channel_create(client, address);
+  dp_rpc_channel *channel = dp_rpc_channel_create(client, address, NULL);
   dp_rope request = {0};
   dp_status *status = dp_rpc_channel_call_and_wait(
       channel, path, &request, dp_clock_nanos() + timeout, NULL, DP_RPC_FAIL_FAST, answer_out);

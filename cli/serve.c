@@ -1,5 +1,6 @@
-/* `downpour serve`: one task of a cluster. Which task it is comes from --cluster, --job and --task,
- * from TF_CONFIG when neither a cluster nor a port is given, or it is alone. */
+/* `downpour serve`: one task of a cluster. --cluster, --job and --task say which task it is. With
+ * --port alone it is a cluster of one task; with neither, TF_CONFIG says which task it is. The
+ * server takes the main thread and its signals until it ends (server/server.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +18,13 @@ static const dp_option options_table[] = {
      0, 65535},
     {"bind", DP_OPTION_STRING, NULL, "HOST",
      "Address to listen on; 0.0.0.0 and :: mean all. Default: 127.0.0.1, or this task's own host "
-     "in "
-     "the cluster."},
+     "in the cluster."},
     {"cluster", DP_OPTION_STRING, NULL, "JSON",
      "All tasks, as {\"ps\": [\"host:port\"], \"worker\": [\"host:port\"]}, or @FILE with that in "
      "it. Without --cluster and --port it is taken from the environment variable TF_CONFIG."},
     {"job", DP_OPTION_STRING, NULL, "NAME", "The job of this task in the cluster."},
     {"task", DP_OPTION_INT, "0", "N", "The number of this task in its job.", 0, INT32_MAX},
-    {"threads", DP_OPTION_INT, "0", "N", "Threads for computing; 0 means one a core.", 0, 4096},
+    {"threads", DP_OPTION_INT, "0", "N", "Threads for computing; 0 means one per core.", 0, 4096},
     {"network-threads", DP_OPTION_INT, "0", "N",
      "Threads that wait for the network; 0 means 1, or 2 with 8 cores and more.", 0, 256},
     {"cpu-devices", DP_OPTION_INT, "1", "N", "How many CPU devices the task shows.", 1, 1024},
@@ -40,8 +40,8 @@ static const dp_option options_table[] = {
      "for --gone; not before the first session.",
      0, 0},
     {"gone", DP_OPTION_DURATION, "10s", "TIME",
-     "A task that does not answer for this long has gone; the sessions of a dead master are "
-     "dropped.",
+     "A task that does not answer for this long is gone: what waits for it fails, and the sessions "
+     "of a dead master are dropped.",
      INT64_C(100000000), INT64_C(86400000000000)},
     {"grace", DP_OPTION_DURATION, "2s", "TIME", "How long calls in flight may go on after SIGTERM.",
      0, INT64_C(86400000000000)},

@@ -1,11 +1,12 @@
-/* TensorFlow's C API in one page: hello [grpc://HOST:PORT]
+/* A graph and a session in one page: hello [grpc://HOST:PORT]
  *
  * Builds a graph with a greeting and a sum of two numbers, one of which each run feeds, and runs it
- * on the server that is named, or in this process. */
+ * on the server that is named, or in this process. The session is TensorFlow's C API (TF_...); the
+ * constructors of nodes and tensors are Downpour's (dp_...). */
+#include <downpour.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tensorflow/c/c_api.h>
 
 static TF_Status *status;
 
@@ -16,47 +17,16 @@ static void check(const char *what) {
   exit(1);
 }
 
-/* A node that has always the same value. */
-static TF_Output constant(TF_Graph *graph, const char *name, TF_Tensor *value) {
-  TF_OperationDescription *node = TF_NewOperation(graph, "Const", name);
-  TF_SetAttrType(node, "dtype", TF_TensorType(value));
-  TF_SetAttrTensor(node, "value", value, status);
-  check(name);
-  TF_Output output = {TF_FinishOperation(node, status), 0};
-  check(name);
-  TF_DeleteTensor(value);
-  return output;
-}
-
-static TF_Tensor *number(float value) {
-  TF_Tensor *tensor = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof(float));
-  *(float *)TF_TensorData(tensor) = value;
-  return tensor;
-}
-
-static TF_Output greeting(TF_Graph *graph) {
-  TF_Tensor *text = TF_AllocateTensor(TF_STRING, NULL, 0, sizeof(TF_TString));
-  TF_TString *string = TF_TensorData(text);
-  TF_StringInit(string);
-  TF_StringCopy(string, "hello, world", 12);
-  return constant(graph, "greeting", text);
-}
-
-static TF_Output placeholder(TF_Graph *graph, const char *name) {
-  TF_OperationDescription *node = TF_NewOperation(graph, "Placeholder", name);
-  TF_SetAttrType(node, "dtype", TF_FLOAT);
-  TF_Output output = {TF_FinishOperation(node, status), 0};
-  check(name);
-  return output;
-}
-
-static TF_Output add(TF_Graph *graph, const char *name, TF_Output a, TF_Output b) {
-  TF_OperationDescription *node = TF_NewOperation(graph, "AddV2", name);
-  TF_AddInput(node, a);
-  TF_AddInput(node, b);
-  TF_Output output = {TF_FinishOperation(node, status), 0};
-  check(name);
-  return output;
+/* A server that does not answer within ten seconds is given up. */
+static TF_Session *open_session(TF_Graph *graph, const char *target) {
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  TF_SetTarget(options, target);
+  dp_session_configure(options, status, .timeout_seconds = 10);
+  check("options");
+  TF_Session *session = TF_NewSession(graph, options, status);
+  TF_DeleteSessionOptions(options);
+  check("session");
+  return session;
 }
 
 static void print_devices(TF_Session *session) {
@@ -67,9 +37,21 @@ static void print_devices(TF_Session *session) {
   TF_DeleteDeviceList(devices);
 }
 
-/* A server that does not answer within ten seconds is given up: a serialized ConfigProto with
- * operation_timeout_in_ms = 10000, its field 11. */
-static const unsigned char limits[] = {11 << 3, 0x90, 0x4e};
+static void print_sum(TF_Session *session, TF_Output text, TF_Output x, TF_Output sum, int number) {
+  TF_Tensor *fed = dp_tensor_of_float((float)number), *fetched[2];
+  TF_SessionRun(session, NULL, &x, &fed, 1, (TF_Output[]){text, sum}, fetched, 2, NULL, 0, NULL,
+                status);
+  check("run");
+  size_t length;
+  const char *greeting = dp_tensor_get_string(fetched[0], 0, &length, status);
+  check("greeting");
+  float value = dp_tensor_get_float(fetched[1], status);
+  check("sum");
+  printf("%.*s: %d + 40 = %g\n", (int)length, greeting, number, value);
+  TF_DeleteTensor(fed);
+  TF_DeleteTensor(fetched[0]);
+  TF_DeleteTensor(fetched[1]);
+}
 
 int main(int argc, char **argv) {
   if (argc > 2 || (argc == 2 && strncmp(argv[1], "grpc://", 7) != 0)) {
@@ -78,33 +60,23 @@ int main(int argc, char **argv) {
   }
   status = TF_NewStatus();
   TF_Graph *graph = TF_NewGraph();
-  TF_Output text = greeting(graph);
-  TF_Output x = placeholder(graph, "x");
-  TF_Output sum = add(graph, "sum", x, constant(graph, "forty", number(40)));
-
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  TF_SetTarget(options, argc > 1 ? argv[1] : "");
-  TF_SetConfig(options, limits, sizeof(limits), status);
-  check("options");
-  TF_Session *session = TF_NewSession(graph, options, status);
-  TF_DeleteSessionOptions(options);
-  check("session");
-  print_devices(session);
-  for (int i = 0; i < 3; i++) {
-    TF_Tensor *fed = number((float)i), *fetched[2];
-    TF_SessionRun(session, NULL, &x, &fed, 1, (TF_Output[]){text, sum}, fetched, 2, NULL, 0, NULL,
-                  status);
-    check("run");
-    const TF_TString *string = TF_TensorData(fetched[0]);
-    printf("%.*s: %d + 40 = %g\n", (int)TF_StringGetSize(string), TF_StringGetDataPointer(string),
-           i, *(float *)TF_TensorData(fetched[1]));
-    TF_DeleteTensor(fed);
-    TF_DeleteTensor(fetched[0]);
-    TF_DeleteTensor(fetched[1]);
+  dp_scope *scope = dp_scope_create(graph);
+  TF_Output text = dp_const_string(scope, "hello, world");
+  TF_Output x = dp_placeholder(scope, TF_FLOAT, .name = "x");
+  TF_Output sum = dp_add_v2(scope, x, dp_const_float(scope, 40), .name = "sum");
+  if (!dp_scope_ok(scope)) {
+    fprintf(stderr, "hello: %s\n", dp_scope_message(scope));
+    return 1;
   }
+
+  TF_Session *session = open_session(graph, argc > 1 ? argv[1] : "");
+  print_devices(session);
+  for (int i = 0; i < 3; i++)
+    print_sum(session, text, x, sum, i);
   TF_CloseSession(session, status);
   check("close");
   TF_DeleteSession(session, status);
+  dp_scope_destroy(scope);
   TF_DeleteGraph(graph);
   TF_DeleteStatus(status);
   return 0;

@@ -31,8 +31,8 @@ int main(int argc, char **argv) {
       xs[i] = (float)rand() / (float)RAND_MAX;
       ys[i] = xs[i] * 0.1f + 0.3f;
     }
-    TF_Tensor *x_batch = dp_tensor_floats(DP_SHAPE(POINTS), xs);
-    TF_Tensor *y_batch = dp_tensor_floats(DP_SHAPE(POINTS), ys);
+    TF_Tensor *x_batch = dp_tensor_of_floats(DP_SHAPE(POINTS), xs);
+    TF_Tensor *y_batch = dp_tensor_of_floats(DP_SHAPE(POINTS), ys);
     dp_training_run(training, DP_FEEDS({x, x_batch}, {y, y_batch}), DP_OUTPUTS(w, b));
     TF_DeleteTensor(x_batch);
     TF_DeleteTensor(y_batch);

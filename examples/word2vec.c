@@ -124,6 +124,16 @@ static void print_neighbours(const vocabulary *all, const float *vectors) {
   }
 }
 
+static void print_vectors(const vocabulary *all, const TF_Tensor *tensor) {
+  TF_Status *status = TF_NewStatus();
+  const float *vectors = dp_tensor_get_floats(tensor, (int64_t)all->size * SIZE, status);
+  if (vectors)
+    print_neighbours(all, vectors);
+  else
+    fprintf(stderr, "%s\n", TF_Message(status));
+  TF_DeleteStatus(status);
+}
+
 int main(int argc, char **argv) {
   example_options options = example_parse(
       argc, argv, (example_options){.steps = 3000, .batch = 128, .data = "CONTRIBUTING.md"});
@@ -163,7 +173,7 @@ int main(int argc, char **argv) {
   TF_DeleteTensor(words);
   TF_DeleteTensor(samples);
   if (dp_job_is_chief(job) && dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS(vectors)))
-    print_neighbours(all, TF_TensorData(dp_training_tensor(training, 0)));
+    print_vectors(all, dp_training_tensor(training, 0));
   int code = dp_training_end(training);
   dp_model_destroy(model);
   dp_job_end(job);

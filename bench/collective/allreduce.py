@@ -5,6 +5,7 @@ usage: python bench/collective/allreduce.py [--build build] [--megabytes 64] [--
 Every task holds a variable of that size on its CPU; a step sums them all over the ring and keeps the results where they are.
 Both clusters run at the same time on this machine, one step of each by turns, so that what else happens hits both alike. Prints the
 median and the best time of a step, and the bandwidth that the ring had: each task sends and receives 2 (n - 1) / n of the tensor.
+The medians go to BUILD/bench/results.json too.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import results  # noqa: E402
 from servers import start  # noqa: E402
 
 LEADER = "/job:worker/replica:0/task:0"
@@ -82,14 +84,21 @@ class Run:
         self.times.append(time.perf_counter() - begin)
 
 
-def report(tasks, megabytes, runs):
+    def close(self):
+        """Before its servers end: a client whose servers are gone waits for them without end."""
+        self.session.close()
+
+
+def report(build, tasks, megabytes, runs):
     for name, run in runs.items():
         median, best = statistics.median(run.times), min(run.times)
         rate = 2 * (tasks - 1) / tasks * megabytes / median / 1024
         print(f"{tasks} tasks, {megabytes} MB, {name:10}  median {median * 1e3:7.1f} ms   best {best * 1e3:7.1f} ms   "
               f"{rate:5.2f} GB/s a task", flush=True)
+    ours, theirs = (statistics.median(runs[name].times) * 1e3 for name in ("ours", "genuine"))
+    results.add(build, f"all-reduce of {megabytes} MiB over {tasks} tasks", "ms", ours, theirs)
     print(f"{tasks} tasks, {megabytes} MB: ours takes "
-          f"{statistics.median(runs['ours'].times) / statistics.median(runs['genuine'].times):.2f} of genuine's time", flush=True)
+          f"{ours / theirs:.2f} of genuine's time", flush=True)
 
 
 def main():
@@ -112,11 +121,13 @@ def main():
             for _ in range(options.rounds):
                 for run in runs.values():
                     run.measure()
+            for run in runs.values():
+                run.close()
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
-        report(tasks, options.megabytes, runs)
+        report(options.build, tasks, options.megabytes, runs)
 
 
 if __name__ == "__main__":

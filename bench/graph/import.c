@@ -1,4 +1,4 @@
-/* How long a GraphDef takes from bytes to a checked graph, and how many allocations that costs.
+/* Measures the import of a GraphDef, from bytes to a checked graph: time and number of allocations.
  *
  * The graph looks like a training graph: variables with their initial values, layers, gradients,
  * updates; constants with tensors, colocation lists, control inputs. For 2,000 and 50,000 nodes,
@@ -82,7 +82,7 @@ static int32_t add_read(maker *make, int32_t variable) {
   return add(make, "Identity", (dp_input[]){{variable, 0}}, 1, attrs, 2);
 }
 
-/* Nine nodes. */
+/* Adds nine nodes. */
 static void add_layer(maker *make) {
   dp_partial_shape shape = {.rank = 1, .dims = {16}};
   dp_attr variable_attrs[] = {float_dtype,
@@ -112,8 +112,8 @@ static uint8_t *make_bytes(int32_t nodes, dp_arena *arena, size_t *length) {
 }
 
 /* ---- Measuring ---- */
-/* Time of this thread on the processor: all is done by one thread that never waits, and others on
- * the machine do not count. */
+/* Processor time of this thread. One thread does all the work and never waits, so other processes
+ * of the machine do not disturb the figure. */
 static int64_t now(void) {
   struct timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,6 +1,8 @@
-/* What a gRPC call costs between two processes on one host: round trips of small calls, one at a
- * time and many at once, and the rate of large bodies in either direction. The server is a child
- * process. Prints a figure a line. usage: bench_rpc_rpc [seconds for each figure, default 1] */
+/* Measures what a gRPC call between two processes on one host costs: round trips of small calls,
+ * one at a time and many at once, and the rate of large bodies in either direction. The server is a
+ * child process. Prints one figure per line.
+ *
+ * usage: bench_rpc_rpc [seconds per figure, default 1] */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +26,7 @@ static void check(dp_status *status) {
   exit(1);
 }
 
-/* ---- The server: a body goes in, comes out, or both -------------------------------------------*/
+/* ---- The server: a large body is sent, received, or both --------------------------------------*/
 
 static bool handle(void *arg, dp_rpc_call *call) {
   dp_buffer *large = arg;
@@ -105,7 +107,7 @@ static void on_done(void *arg, dp_status *status, dp_rope *response) {
     dp_event_notify(&work->over);
 }
 
-/* Calls a second with `live` calls at once. */
+/* Calls per second with `live` calls at once. */
 static double measure(dp_rpc_channel *channel, const char *path, dp_buffer *body, int live,
                       double seconds) {
   load work = {.channel = channel, .path = path, .body = body};
@@ -129,7 +131,7 @@ int main(int argc, char **argv) {
   check(dp_rpc_client_create(0, &client));
   char target[32];
   snprintf(target, sizeof(target), "127.0.0.1:%d", port);
-  dp_rpc_channel *channel = dp_rpc_channel_create(client, target);
+  dp_rpc_channel *channel = dp_rpc_channel_create(client, target, NULL);
   dp_buffer *large = make_large();
   measure(channel, "/bench/Echo", NULL, 1, 0.1);
   printf("small call, one at a time   %8.1f us\n",

@@ -1,6 +1,6 @@
-/* Benchmarks of the executor against its budgets: no-op nodes a second (wide and deep), a step of
- * ten scalar nodes, loop iterations, and how often a warm step asks malloc for memory. One core:
- * the step has no pool, so everything runs on the calling thread. */
+/* Measures the executor against its budgets: no-op nodes per second (wide and deep graphs), the
+ * time of a step of ten scalar nodes, loop iterations, and the number of allocations per warm step.
+ * On one core: the steps have no pool, so everything runs on the calling thread. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/event.h"
 #include "base/memory.h"
-#include "kernels/shared/family.h"
+#include "kernels/families.h"
 #include "runtime/executor.h"
 
 /* ---- Counting malloc ---- */
@@ -137,7 +137,8 @@ static dp_node *no_op(dp_graph *graph, dp_node *before) {
   return node;
 }
 
-/* One start, `width` nodes behind it, one end, `layers` times. */
+/* A start node; then `layers` times `width` nodes that wait for it, and an end node that waits for
+ * all of them and is the start of the next layer. */
 static dp_graph *wide_graph(int width, int layers) {
   dp_graph *graph = dp_graph_create(NULL);
   dp_node *start = no_op(graph, NULL);
@@ -158,7 +159,7 @@ static dp_graph *deep_graph(int depth) {
   return graph;
 }
 
-/* An asynchronous node makes the run one that other threads may join. */
+/* Adds an asynchronous node. With one, the executor expects that other threads may join the run. */
 static dp_graph *shared_graph(dp_graph *graph) {
   add_node(graph, &now_op, 0, NULL, 0, NULL);
   return graph;
@@ -220,7 +221,7 @@ static dp_node *enter(dp_graph *graph, dp_node *value, bool is_constant) {
   return add_node(graph, dp_op_find("Enter"), 1, (dp_input[]){{value->id, 0}}, 4, attrs);
 }
 
-/* for (x = 0; x < iterations; x += 1): six nodes an iteration. */
+/* for (x = 0; x < iterations; x += 1): six nodes per iteration. */
 static dp_graph *loop_graph(int iterations) {
   dp_graph *graph = dp_graph_create(NULL);
   dp_node *start = enter(graph, constant(graph, 0), false);
@@ -247,7 +248,7 @@ static void finished(void *arg, dp_status *status) {
 }
 
 typedef struct figure {
-  double nanos; /* a step */
+  double nanos; /* per step */
   double allocations;
 } figure;
 

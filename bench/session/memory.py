@@ -6,7 +6,8 @@ usage: bench/session/memory.py [BUILD_DIR] [CASE...]      (with a python that ha
 Each case has a fresh server of each kind. Variables are made first; then the kernel's mark of the
 server's largest resident size is reset and the step runs a few times. What is printed is how far
 the mark rose above the memory at rest (before the variables), and above what was resident before
-the steps; a ratio is ours divided by theirs (below 1: ours takes less).
+the steps; a ratio is ours divided by theirs (below 1: ours takes less). The figures go to
+BUILD_DIR/bench/results.json too, where a ratio is the other way round, as everywhere in that file.
 """
 
 import os
@@ -19,7 +20,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import tensorflow as tf
-from session import GENUINE, ROOT, start
+from session import GENUINE, ROOT, results, start
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -102,11 +103,12 @@ def main():
         if wanted and case.__name__ not in wanted:
             continue
         name = case.__name__.replace("_", " ")
-        results = measure(theirs, case), measure(ours, case)
+        both = measure(theirs, case), measure(ours, case)
         for i, what in enumerate(["above rest", "of the step"]):
-            their, our = results[0][i], results[1][i]
+            their, our = both[0][i], both[1][i]
             print(f"{name if i == 0 else '':32}{what:>12}{their:9.0f}{our:9.0f}"
                   f"{our / max(their, 1):8.2f}", flush=True)
+            results.add(build, f"memory: {name}, {what}", "MiB", our, their)
 
 
 if __name__ == "__main__":

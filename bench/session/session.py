@@ -6,7 +6,7 @@ usage: bench/session/session.py [BUILD_DIR]        (with a python that has Tenso
 Each server is one process on this machine with its own defaults. The two take turns, round by round,
 so that whatever else the machine does hits both; a figure is the median of its rounds, a ratio is
 theirs divided by ours (above 1: ours is faster). Times are what the client sees, so they include
-TensorFlow's own client on both sides.
+TensorFlow's own client on both sides. The figures go to BUILD_DIR/bench/results.json too.
 """
 
 import os
@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import results
 from servers import GENUINE, start
 
 tf1 = tf.compat.v1
@@ -151,6 +152,11 @@ def first_run(targets):
     return [statistics.median(one) for one in results]
 
 
+def report(build, name, unit, theirs, ours):
+    print(f"{name + ', ' + unit:28}{theirs:12.1f}{ours:12.1f}{theirs / ours:8.2f}", flush=True)
+    results.add(build, f"session: {name}", unit, ours, theirs)
+
+
 def main():
     build = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build"
     begin = time.perf_counter()
@@ -159,20 +165,14 @@ def main():
     begin = time.perf_counter()
     theirs, their_target = start([sys.executable, "-c", GENUINE])
     their_start = time.perf_counter() - begin
-    print(f"{'':24}{'TensorFlow':>12}{'Downpour':>12}{'ratio':>8}")
-    print(f"{'start to listening, ms':24}{their_start * 1e3:12.1f}{our_start * 1e3:12.1f}"
-          f"{their_start / our_start:8.1f}")
-    rest = resident_kib(theirs) / 1024, resident_kib(ours) / 1024
-    print(f"{'memory at rest, MiB':24}{rest[0]:12.1f}{rest[1]:12.1f}{rest[0] / rest[1]:8.1f}")
+    print(f"{'':28}{'TensorFlow':>12}{'Downpour':>12}{'ratio':>8}")
+    report(build, "start to listening", "ms", their_start * 1e3, our_start * 1e3)
+    report(build, "memory at rest", "MiB", resident_kib(theirs) / 1024, resident_kib(ours) / 1024)
     targets = [their_target, our_target]
     try:
-        first = first_run(targets)
-        print(f"{'first run, 2000 nodes, ms':24}{first[0]:11.1f}{first[1]:12.1f}"
-              f"{first[0] / first[1]:8.2f}")
+        report(build, "first run of 2000 nodes", "ms", *first_run(targets))
         for case in CASES:
-            times = measure(targets, case)
-            name = case.__name__.replace("_", " ") + ", us"
-            print(f"{name:24}{times[0]:12.1f}{times[1]:12.1f}{times[0] / times[1]:8.2f}", flush=True)
+            report(build, case.__name__.replace("_", " "), "us", *measure(targets, case))
     finally:
         ours.terminate()
         theirs.kill()

@@ -1,7 +1,8 @@
-/* What the wire costs: large tensors in and out, a graph of 2,000 nodes, a small RunStep.
+/* Measures encoding and decoding of messages: large tensors, a graph of 2,000 nodes, a small
+ * RunStep.
  *
- * Each figure is the best of several rounds. Calls of malloc and its kin are counted, since a warm
- * step should make few. */
+ * Each figure is the best of several rounds. Calls of malloc, calloc and realloc are counted too,
+ * since a warm step should make few. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static void require(dp_status *status) {
 
 typedef void (*round_fn)(void *arg);
 
-/* Prints the best time of `rounds`, with GB/s when `bytes` says how much was moved. */
+/* Prints the best time of `rounds`. `bytes` is what a round moves, for GB/s; 0: not printed. */
 static void measure(const char *what, int rounds, size_t bytes, round_fn round, void *arg) {
   double best = 1e9;
   size_t fewest = SIZE_MAX;
@@ -100,7 +101,8 @@ static void copy_memory(void *arg) {
   dp_buffer_release(buffer);
 }
 
-/* The message in pieces as gRPC delivers them, the first byte `shift` bytes into its buffer. */
+/* Cuts a message into pieces, as gRPC delivers them; each piece starts `shift` bytes into its
+ * buffer. */
 static void cut(const uint8_t *bytes, size_t length, size_t piece, size_t shift, dp_rope *rope) {
   for (size_t at = 0; at < length; at += piece) {
     size_t here = length - at < piece ? length - at : piece;

@@ -5,10 +5,10 @@
                              job_name="ps", task_index=0)
     server.join()
 
-`downpour.Server` takes what `tf.distribute.Server` takes, so that a script changes one line. It
-runs inside the process, by ctypes over libdownpour.so, and needs no TensorFlow itself. The library
-is looked for in $DOWNPOUR_LIBRARY, beside this package, in the build folder of a source tree, and
-where the system keeps libraries.
+`downpour.Server` takes the arguments of `tf.distribute.Server`, so that only one line of a script
+changes. The server runs inside the process: the module calls libdownpour.so through ctypes. It needs
+no TensorFlow. The library is $DOWNPOUR_LIBRARY if that is set; else the one beside this package, in
+the build folder of a source tree, or where the system keeps libraries.
 """
 import ctypes
 import os
@@ -19,7 +19,7 @@ __all__ = ["Server", "ServerError"]
 
 
 class ServerError(RuntimeError):
-    """What the library refused to do. `code` is TensorFlow's number for the kind of error."""
+    """An error of the library. `code` is TensorFlow's number of it, such as 3 for INVALID_ARGUMENT."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -40,7 +40,8 @@ def _candidates():
 
 
 def _load():
-    # The process may hold TensorFlow, which has functions of the same names: ours come first here.
+    # TensorFlow, if the process has loaded it, exports functions of the same names. RTLD_DEEPBIND
+    # makes the library use its own.
     mode = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
     problems = []
     for path in _candidates():
@@ -78,7 +79,7 @@ def _get_library():
 
 
 def _checked(library, function, *arguments):
-    """Calls a function whose last argument is a status; raises what that says."""
+    """Calls a function whose last argument is a TF_Status, and raises ServerError if that is not OK."""
     status = library.TF_NewStatus()
     try:
         result = function(*arguments, status)
@@ -111,7 +112,7 @@ def _bytes(field, value):
 
 
 def _tasks(addresses):
-    """A job's tasks, a list or a dictionary by number, as {number: address}."""
+    """{number: address} of a job whose tasks are given as a list of addresses or in that form."""
     if isinstance(addresses, str):
         raise TypeError("a job's tasks are a list of addresses, not one text")
     if hasattr(addresses, "items"):
@@ -119,57 +120,75 @@ def _tasks(addresses):
     return dict(enumerate(addresses))
 
 
-def _cluster_bytes(cluster):
+def _jobs(cluster):
+    """{name: {number: address}} of a ClusterSpec, a ClusterDef or a dictionary."""
     if hasattr(cluster, "as_dict"):  # tf.train.ClusterSpec
         cluster = cluster.as_dict()
-    if hasattr(cluster, "SerializeToString"):  # ClusterDef
-        return cluster.SerializeToString()
+    elif hasattr(cluster, "SerializeToString"):  # ClusterDef
+        cluster = {job.name: dict(job.tasks) for job in cluster.job}
+    return {job: _tasks(addresses) for job, addresses in dict(cluster).items()}
+
+
+def _cluster_bytes(jobs):
     out = b""
-    for job, addresses in dict(cluster).items():
-        tasks = b"".join(_bytes(2, _number(1, index) + _bytes(2, address))
-                         for index, address in sorted(_tasks(addresses).items()))
-        out += _bytes(1, _bytes(1, job) + tasks)
+    for job, tasks in jobs.items():
+        entries = (_bytes(2, _number(1, index) + _bytes(2, address))
+                   for index, address in sorted(tasks.items()))
+        out += _bytes(1, _bytes(1, job) + b"".join(entries))
     return out
 
 
-def _only_task(cluster):
-    """The job and the task of a cluster that has but one; TensorFlow's rule for leaving them out."""
-    if hasattr(cluster, "as_dict"):
-        cluster = cluster.as_dict()
-    jobs = dict(cluster)
-    if len(jobs) != 1:
-        raise ValueError("Must specify an explicit `job_name`: the cluster has several jobs.")
-    return next(iter(jobs)), _tasks(next(iter(jobs.values())))
+def _choose_task(jobs, job_name, task_index):
+    """Job and task, where what is not given must be the only one, as in TensorFlow."""
+    if job_name is None:
+        if len(jobs) != 1:
+            raise ValueError("Must specify an explicit `job_name`: the cluster has several jobs.")
+        job_name = next(iter(jobs))
+    if task_index is None:
+        if job_name not in jobs:
+            raise ValueError(f"No such job in cluster: {job_name!r}")
+        if len(jobs[job_name]) != 1:
+            raise ValueError("Must specify an explicit `task_index`: the job has several tasks.")
+        task_index = next(iter(jobs[job_name]))
+    return job_name, task_index
 
 
-def _server_bytes(cluster, job_name, task_index, protocol, config):
-    if job_name is None or task_index is None:
-        job, tasks = _only_task(cluster)
-        job_name = job if job_name is None else job_name
-        if task_index is None:
-            if len(tasks) != 1:
-                raise ValueError("Must specify an explicit `task_index`: the job has several tasks.")
-            task_index = next(iter(tasks))
-    parts = [_bytes(1, _cluster_bytes(cluster)), _bytes(2, job_name), _number(3, task_index)]
+def _server_bytes(definition, job_name, task_index, protocol, config):
+    """A ServerDef. What is given beside a ServerDef counts more than what is in it: of a field that
+    is in the bytes twice the second one counts, and two messages are merged."""
+    if hasattr(definition, "job_name"):  # ServerDef
+        parts = [definition.SerializeToString()]
+    else:
+        jobs = _jobs(definition)
+        job_name, task_index = _choose_task(jobs, job_name, task_index)
+        protocol = "grpc" if protocol is None else protocol
+        parts = [_bytes(1, _cluster_bytes(jobs))]
+    if job_name is not None:
+        parts.append(_bytes(2, job_name))
+    if task_index is not None:
+        parts.append(_varint(3 << 3) + _varint(task_index))
     if config is not None:
         parts.append(_bytes(4, config.SerializeToString()))
-    parts.append(_bytes(5, protocol or "grpc"))
+    if protocol is not None:
+        parts.append(_bytes(5, protocol))
     return b"".join(parts)
 
 
 # ---- The server ----
 
 class Server:
-    """One task of a cluster, in this process. Arguments are those of tf.distribute.Server: a
-    ClusterSpec, a dictionary or a ClusterDef, or a whole ServerDef alone."""
+    """One task of a cluster, in this process. The arguments are those of tf.distribute.Server: a
+    cluster (ClusterSpec, dictionary or ClusterDef) and the task's place in it, or a ServerDef.
+
+    A started server lives until stop() or the end of the process, also when nobody holds the object
+    any more, as TensorFlow's does: tf.estimator starts a server and drops it. Any thread may call the
+    methods."""
 
     def __init__(self, server_or_cluster_def, job_name=None, task_index=None, protocol=None,
                  config=None, start=True):
         self._server = None
-        if hasattr(server_or_cluster_def, "job_name"):  # ServerDef
-            message = server_or_cluster_def.SerializeToString()
-        else:
-            message = _server_bytes(server_or_cluster_def, job_name, task_index, protocol, config)
+        self._is_running = False
+        message = _server_bytes(server_or_cluster_def, job_name, task_index, protocol, config)
         self._library = _get_library()
         self._server = _checked(self._library, self._library.TF_NewServer, message, len(message))
         if start:
@@ -177,31 +196,40 @@ class Server:
 
     @staticmethod
     def create_local_server(config=None, start=True):
-        """A cluster of one task, on a free port of this machine."""
+        """Makes a cluster of one task on a free port of this machine."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
     @property
     def target(self):
-        """What a session connects to: "grpc://host:port"."""
+        """The address that a session connects to: "grpc://host:port"."""
         return self._library.TF_ServerTarget(self._server).decode()
 
     def start(self):
         _checked(self._library, self._library.TF_ServerStart, self._server)
+        self._is_running = True
 
     def stop(self):
-        """Ends the server; calls in flight get two seconds. TensorFlow's own cannot do that."""
+        """Ends the server; running calls get two seconds. tf.distribute.Server has no such method."""
         _checked(self._library, self._library.TF_ServerStop, self._server)
+        self._is_running = False
 
     def join(self):
-        """Blocks until the server has been stopped; Ctrl-C is heard."""
-        waiter = threading.Thread(
-            target=lambda: _checked(self._library, self._library.TF_ServerJoin, self._server),
-            daemon=True)
+        """Blocks until the server is stopped. Ctrl-C interrupts it."""
+        failures = []
+
+        def wait():
+            try:
+                _checked(self._library, self._library.TF_ServerJoin, self._server)
+            except Exception as failure:  # for the thread that called join
+                failures.append(failure)
+        waiter = threading.Thread(target=wait, daemon=True)
         waiter.start()
         while waiter.is_alive():
             waiter.join(0.5)
+        if failures:
+            raise failures[0]
 
     def __del__(self):
         server, self._server = self._server, None
-        if server:
+        if server and not self._is_running:
             self._library.TF_DeleteServer(server)

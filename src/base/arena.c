@@ -1,7 +1,8 @@
-/* An arena is a chain of blocks and a place in it. An allocation moves a mark within the current
- * block; when that is full, the next block that fits is taken, and only when there is none does the
- * arena ask the system. A reset moves back to the first block, so a step that repeats itself stops
- * allocating after the first time. One owner, no locks. */
+/* An arena is a chain of blocks, one of which is current. An allocation moves a mark within the
+ * current block. When the block is full, the next block of the chain that fits becomes current;
+ * when there is none, the arena takes a new block from the system. A reset goes back to the first
+ * block, so a step that is repeated takes nothing from the system after the first time. One owner,
+ * no locks. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -69,8 +70,8 @@ static block *add_block(dp_arena *arena, size_t total) {
   return added;
 }
 
-/* The current block is full for `size` (rounded). A large piece does not move the current block on,
- * so that small pieces go on filling what is left of it. */
+/* The current block has no room for `size` (rounded up): takes it from a later block or a new one.
+ * For a large piece the current block stays current, so that small pieces still fill its rest. */
 static void *allocate_slowly(dp_arena *arena, size_t size) {
   bool large = size > largest_block_size - sizeof(block);
   block *found = arena->current != NULL ? arena->current->next : NULL;

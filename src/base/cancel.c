@@ -4,8 +4,8 @@
  * trigger takes callbacks and children off one at a time under the scope's lock and calls them with
  * no lock held, so a callback may deregister others, release the scope or trigger another one.
  * Callbacks sit in a table of slots; a token is slot and generation, so an old token is recognized
- * as such. The deadline's timer holds no reference: the last release cancels it, or waits until it
- * has let go. */
+ * as such. The deadline's timer holds no reference: the last release cancels it, or waits until its
+ * callback has returned. */
 #include "base/cancel.h"
 
 #include <assert.h>
@@ -69,7 +69,7 @@ static void unlink_child(dp_cancel *child) {
   child->link = NULL;
 }
 
-/* Enters `scope` in its parent's list, or returns why the parent is cancelled. */
+/* Adds `scope` to its parent's list of children, or returns why the parent is cancelled. */
 static dp_status *link_to_parent(dp_cancel *scope, dp_cancel *parent) {
   pthread_mutex_lock(&parent->mutex);
   dp_status *why = dp_status_retain(parent->why);

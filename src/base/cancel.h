@@ -1,7 +1,7 @@
-/* Cancel scopes: the way a deadline, a client that went away or the first error of a step reaches
- * everything that waits on its behalf. Scopes form a tree; cancelling one cancels its children.
- * A scope is cancelled at most once, with the status that says why. A NULL scope is one that is
- * never cancelled: every function here accepts it. */
+/* Cancel scopes: through them a deadline, a client that went away or the first error of a step
+ * reaches everything that waits for that step. Scopes form a tree; cancelling one cancels its
+ * children. A scope is cancelled at most once, with the status that says why. A NULL scope is never
+ * cancelled, and every function here accepts it. Any thread may call any function. */
 #ifndef DP_BASE_CANCEL_H
 #define DP_BASE_CANCEL_H
 

@@ -1,11 +1,11 @@
 /* CRC32C: the remainder of the bytes, taken as a polynomial over GF(2), by Castagnoli's polynomial;
  * bit-reversed, begun and ended with all ones.
  *
- * The CPU's instruction takes three cycles and starts one a cycle, so three strands run side by
- * side and are joined: shifting a remainder over n bytes is a multiplication by x^(8n), which four
- * tables of 256 entries do for a fixed n. Combining two checksums is the same product for any n.
- * Without the instruction, eight tables take eight bytes a step. Tables are made once, on first
- * use. */
+ * The CPU's instruction has a latency of three cycles, and one can start per cycle. Therefore the
+ * data is cut into three strands, whose checksums are computed side by side and then joined. To
+ * join them, a remainder is shifted over n bytes: multiplied by x^(8n), which four tables of 256
+ * entries do for a fixed n. Combining two checksums is the same product for any n. Without the
+ * instruction, eight tables take eight bytes per step. The tables are made once, on first use. */
 #include "base/checksum.h"
 
 #include <pthread.h>
@@ -85,7 +85,7 @@ static uint32_t extend_by_tables(uint32_t crc, const unsigned char *data, size_t
   return crc;
 }
 
-/* ---- with it ---- */
+/* ---- with the instruction ---- */
 
 #if defined(__x86_64__)
 #define CRC_TARGET __attribute__((target("sse4.2")))
@@ -112,7 +112,8 @@ static bool has_instruction(void) {
 #endif
 
 #ifdef CRC_TARGET
-/* Takes as many triples of strands as there are; returns how many bytes that was. */
+/* Adds as many whole groups of three strands as `data` holds to *crc. Returns how many bytes that
+ * was. */
 CRC_TARGET static inline size_t extend_strands(uint32_t *crc, const unsigned char *data,
                                                size_t length, size_t strand, shift_table table) {
   size_t done = 0;
@@ -189,8 +190,8 @@ uint32_t dp_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
   return multiply(power_of_bytes(length_b), crc_a) ^ crc_b;
 }
 
-/* A checksum of data that contains its own checksum says little; files store it turned and moved.
- */
+/* The CRC of data that holds its own CRC is a constant, so nested formats would check nothing.
+ * Files therefore store the CRC rotated and with this number added. */
 static const uint32_t mask_delta = 0xa282ead8;
 
 uint32_t dp_crc32c_mask(uint32_t crc) {

@@ -1,4 +1,5 @@
-/* The form of CRC32C that needs no special instruction, for the tests that compare the two. */
+/* The form of CRC32C that needs no special instruction. It is declared for the unit tests, which
+ * compare it with the form that uses the CPU's instruction. */
 #ifndef DP_BASE_CHECKSUM_INTERNAL_H
 #define DP_BASE_CHECKSUM_INTERNAL_H
 

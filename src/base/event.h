@@ -1,5 +1,6 @@
-/* A one-shot event: threads wait until somebody notifies. Embedded; the last waiter may destroy it
- * as soon as its wait returns. */
+/* A one-shot event: threads wait until another thread notifies. Once set it stays set. It is
+ * embedded in its owner, often on the stack of the one waiter: dp_event_notify does not touch the
+ * event after a waiter can return, so the last waiter may destroy it at once. */
 #ifndef DP_BASE_EVENT_H
 #define DP_BASE_EVENT_H
 

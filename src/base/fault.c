@@ -1,6 +1,7 @@
-/* Fault points. The armed ones are a short list under a mutex; a point that passes looks its name
- * up only while something is armed at all. What a fault does (sleep, die) it does with no lock
- * held. */
+/* Fault points. The armed points are a short list under a mutex. Code that reaches a fault point
+ * looks its name up only while at least one point is armed. Several entries may name one point: the
+ * delays add up, then the point holds, then the process is killed or the first error is returned.
+ * Sleeping and killing happen with no lock held. */
 #include "base/fault.h"
 
 #include <pthread.h>
@@ -145,7 +146,7 @@ void dp_fault_clear(void) {
 /* Consumes `file`. */
 static void hold(const char *name, char *file) {
   if (access(file, F_OK) == 0)
-    DP_LOG(BASE, WARN, "fault point %s holds while there is %s", name, file);
+    DP_LOG(BASE, WARN, "fault point %s holds while the file %s exists", name, file);
   while (access(file, F_OK) == 0)
     dp_clock_sleep(hold_look_nanos);
   dp_free(file);

@@ -1,9 +1,10 @@
 /* Fingerprints and hashes of bytes whose values are part of TensorFlow's behaviour: bucket numbers,
  * crossed features and checkpoint names depend on them, so they never change.
  *
- * Fingerprint64 is FarmHash's 64-bit fingerprint: a different mixture for up to 16, 32, 64 and more
- * bytes; above 64 a state of seven words runs over blocks of 64 and ends on the last 64 bytes,
- * which may overlap the block before. Hash64 is MurmurHash64A. All read little-endian. */
+ * Fingerprint64 is FarmHash's 64-bit fingerprint. It has one formula each for up to 16, 32, 64 and
+ * more bytes. Above 64 bytes a state of seven words runs over blocks of 64 bytes; the last block is
+ * the last 64 bytes, which may overlap the block before. Hash64 is MurmurHash64A. All functions
+ * read little-endian. */
 #include "base/checksum.h"
 
 #include <string.h>
@@ -99,7 +100,8 @@ typedef struct long_state {
   pair v, w;
 } long_state;
 
-/* One block of 64 bytes. The last block differs in its multiplier and weighs two words by 9. */
+/* Mixes in one block of 64 bytes. `multiplier` is k1 and `weight` 1, but for the last block of
+ * Fingerprint64, whose multiplier depends on the state and whose weight is 9. */
 static inline void mix_block(long_state *state, const unsigned char *s, uint64_t multiplier,
                              uint64_t weight) {
   uint64_t x = state->x, y = state->y, z = state->z;
@@ -176,7 +178,8 @@ static pair fingerprint128_short(const unsigned char *s, size_t length, pair see
   return (pair){a ^ b, join(b, a)};
 }
 
-/* The rest after the blocks, in runs of 32 bytes from its end; the last run may begin before it. */
+/* Mixes in the rest after the blocks, 32 bytes at a time, from its end to its begin. The last 32
+ * bytes taken may reach back into the blocks. */
 static void mix_tail(long_state *state, const unsigned char *s, size_t length) {
   for (size_t done = 0; done < length;) {
     done += 32;
@@ -231,7 +234,8 @@ uint64_t dp_fingerprint_concat(uint64_t a, uint64_t b) {
   return shift_mix(shift_mix(mixed) * murmur);
 }
 
-/* The last 1 to 7 bytes of a string as a number, little-endian, without a loop over them. */
+/* The last `left` (1 to 7) bytes of a string of `length` bytes as a little-endian number, without a
+ * loop. `s` points at them. */
 static inline uint64_t fetch_tail(const unsigned char *s, size_t left, size_t length) {
   if (length >= 8)
     return fetch64(s + left - 8) >> (64 - 8 * left);

@@ -1,7 +1,7 @@
 /* The log: each event becomes one line and one write(2), so lines of several threads and several
  * processes on one terminal never mix. Control characters in a message are escaped: text that came
- * from outside cannot forge a line. The thread's session and step are thread-local; the task's name
- * changes once at start and is kept behind a read lock. */
+ * from outside cannot forge a line. Any thread may log. The levels are atomics; the task's name,
+ * which is usually set once at start, is behind a read-write lock. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -23,7 +23,8 @@ static const char *const room_names[DP_ROOM_COUNT] = {
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 enum { LEVEL_COUNT = 4, LONGEST_MESSAGE = 16384 };
 
-/* In a program that says nothing about it the library warns and is silent otherwise. */
+/* The level until dp_log_configure is called: a program that only links the library sees errors
+ * and warnings. */
 unsigned char dp_log_levels[DP_ROOM_COUNT] = {[0 ... DP_ROOM_COUNT - 1] = DP_LOG_WARN};
 
 static pthread_rwlock_t task_lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -92,7 +93,8 @@ static void add_head(dp_text *line, dp_log_room room, dp_log_level level) {
                  (int)(now / 1000000 % 1000), "EWID"[level], room_names[room]);
 }
 
-/* UTF-8 passes; what could move the cursor or start a line does not. */
+/* Escapes the ASCII control characters, which could move the cursor or start a line. UTF-8 is
+ * written as it is. */
 static void add_message(dp_text *line, const char *message, size_t length) {
   for (size_t i = 0; i < length; i++) {
     unsigned char c = (unsigned char)message[i];

@@ -1,6 +1,6 @@
-/* Logging: one line an event, to standard error, with time, level, room and, when it is known, the
- * task. Levels are set as a whole or a room at a time: dp_log_configure("info,rpc=debug"). A
- * disabled line costs one load and one compare. */
+/* Logging: one line per event, to standard error, with time, level, room and, when it is known, the
+ * task. Levels are set for all rooms or for one room: dp_log_configure("info,rpc=debug"). A
+ * disabled line costs one load and one compare. Any thread may log. */
 #ifndef DP_BASE_LOG_H
 #define DP_BASE_LOG_H
 
@@ -9,7 +9,7 @@
 
 typedef enum dp_log_level { DP_LOG_ERROR, DP_LOG_WARN, DP_LOG_INFO, DP_LOG_DEBUG } dp_log_level;
 
-/* Rooms that can be switched; the name of a room is its folder. */
+/* The rooms, each with a level of its own. A room's name in dp_log_configure is its folder. */
 typedef enum dp_log_room {
   DP_ROOM_BASE,
   DP_ROOM_TENSOR,

@@ -34,7 +34,7 @@ static inline uint64_t read32(const unsigned char *at) {
   return value;
 }
 
-/* Both halves of the 128-bit product: every input bit reaches every output bit. */
+/* The two halves of the 128-bit product, XORed: every input bit reaches every output bit. */
 static inline uint64_t fold(uint64_t a, uint64_t b) {
   __uint128_t product = (__uint128_t)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -104,7 +104,8 @@ void dp_map_reserve(dp_map *map, size_t count) {
     resize(map, capacity);
 }
 
-/* The slot that holds the key, or the empty one where it belongs. The map has an empty slot. */
+/* The slot that holds the key, or the empty slot where the key belongs. The caller makes sure that
+ * the map has an empty slot. */
 static slot *find(const dp_map *map, uint64_t hash, const void *key, size_t length) {
   size_t mask = map->capacity - 1;
   for (size_t at = hash & mask;; at = (at + 1) & mask) {

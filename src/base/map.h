@@ -28,7 +28,8 @@ void *dp_map_remove_n(dp_map *map, const void *key, size_t length);
  */
 bool dp_map_next(const dp_map *map, size_t *position, const char **key_out, void **value_out);
 
-/* A good 64-bit hash of bytes; not stable across releases (base/checksum.h has ones that are). */
+/* A good 64-bit hash of bytes. Its values may change between releases; those of base/checksum.h do
+ * not. */
 uint64_t dp_hash_bytes(const void *data, size_t length);
 
 #endif

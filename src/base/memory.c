@@ -1,6 +1,6 @@
-/* Allocation for control structures, over the C library's malloc. The forms that cannot fail end
- * the process with a line that says how much was wanted: below a few hundred bytes there is nothing
- * sensible left to do. Thread-safe as malloc is. */
+/* Allocation for control structures, over the C library's malloc. When memory runs out, the forms
+ * that never return NULL write one line that says how much was wanted, and abort: without a few
+ * hundred bytes no error could be reported in any other way. Thread-safe as malloc is. */
 #include "base/memory.h"
 
 #include <stdio.h>

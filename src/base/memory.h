@@ -1,8 +1,9 @@
-/* Memory for control structures: small pieces whose size no stranger decides.
+/* Memory for control structures: small pieces whose size does not come from a client, a peer or a
+ * file.
  *
  * The dp_malloc family never returns NULL: a process that cannot get a few hundred bytes says so
- * and ends. Whatever takes its size from input (tensors, messages, files) must use dp_try_malloc
- * or the tensor buffers, check a limit first, and answer RESOURCE_EXHAUSTED. */
+ * and aborts. Code whose sizes come from input (tensors, messages, files) must check a limit first,
+ * use dp_try_malloc or the tensor buffers, and answer RESOURCE_EXHAUSTED. */
 #ifndef DP_BASE_MEMORY_H
 #define DP_BASE_MEMORY_H
 

@@ -98,7 +98,8 @@ static dp_status *parse_value(const dp_option *option, const char *text, option_
 
 enum { LONGEST_NAME = 64 };
 
-/* How many letters must be put in, taken out, replaced or swapped with their neighbour. */
+/* How many letters of `a` must be inserted, removed, replaced or swapped with their neighbour to
+ * make `b`. */
 static int edit_distance(dp_view a, dp_view b) {
   if (a.length > LONGEST_NAME || b.length > LONGEST_NAME)
     return LONGEST_NAME;
@@ -124,14 +125,14 @@ static dp_status *unknown_option(const dp_option *table, dp_view name) {
   bool negated = dp_view_starts_with(name, "no-");
   dp_view positive = {name.data + (negated ? 3 : 0), name.length - (negated ? 3 : 0)};
   int closest = -1;
-  int least = name.length < 4 ? 2 : 3; /* must be below: one edit for a short name, else two */
+  int least = name.length < 4 ? 2 : 3; /* proposed: at most one edit for a short name, else two */
   for (int i = 0; table[i].name != NULL; i++) {
     bool flag = table[i].kind == DP_OPTION_FLAG;
     dp_view known = dp_view_of(table[i].name);
     int distance = edit_distance(negated && flag ? positive : name, known);
     if (distance > 0 && name.length >= 3 && known.length > name.length &&
         memcmp(known.data, name.data, name.length) == 0)
-      distance = 1; /* the beginning of a name */
+      distance = 1; /* the user typed the beginning of the name */
     if (distance < least) {
       least = distance;
       closest = i;
@@ -306,7 +307,7 @@ static void print_row(FILE *file, const char *label, const char *help, int colum
     fputc('\n', file);
     at = 0;
   }
-  bool fresh = true; /* nothing of the help on this line yet */
+  bool fresh = true; /* no help text on this line yet */
   for (const char *word = help + strspn(help, " "); *word != '\0';) {
     int length = (int)strcspn(word, " ");
     if (!fresh && at + 1 + length > width) {

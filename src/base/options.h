@@ -1,7 +1,7 @@
 /* Options: one table says name, kind, default and help; the parser, `--help`, the man page and the
  * docs come from it. Forms: --name value, --name=value, --flag, --no-flag, -h/--help. A table ends
- * with a row whose name is NULL; it and argv must outlive the parsed options. Of an option that is
- * given twice the last counts. */
+ * with a row whose name is NULL. The table and argv must outlive the parsed options. When an option
+ * is given twice, the last one counts. */
 #ifndef DP_BASE_OPTIONS_H
 #define DP_BASE_OPTIONS_H
 
@@ -28,9 +28,9 @@ typedef struct dp_option {
 
 typedef struct dp_options dp_options;
 
-/* Parses argv[first..argc). Unknown names, bad values and missing values are INVALID_ARGUMENT, and
- * the message says what to type instead when a name is close. Everything after a bare "--", and
- * everything that is no option, goes to the rest. */
+/* Parses argv[first..argc). Unknown names, bad values and missing values are INVALID_ARGUMENT; for
+ * an unknown name that resembles one in the table, the message proposes that one. Everything after
+ * a bare "--", and every argument that is not an option, goes to dp_options_rest. */
 DP_MUST_USE dp_status *dp_options_parse(const dp_option *table, int argc, char **argv, int first,
                                         dp_options **options_out);
 void dp_options_destroy(dp_options *options);

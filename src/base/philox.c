@@ -1,8 +1,9 @@
 /* Philox 4x32-10: a keyed bijection of a 128-bit counter (Salmon and others, "Parallel random
- * numbers: as easy as 1, 2, 3"), so any place of a stream is reached without computing what lies
- * before. One round multiplies two of the four words and swaps the halves of the products into the
- * others, mixing in a key that grows by a constant. Long streams are made sixteen counters at a
- * time where the CPU has AVX2. No state but the generator that the caller passes. */
+ * numbers: as easy as 1, 2, 3"), so any place of a stream is reached without computing what comes
+ * before it. A round multiplies words 0 and 2 of the counter. The low halves of the products become
+ * words 3 and 1; the high halves, XORed with the old words 1 and 3 and with the key, become words 2
+ * and 0. The key grows by a constant per round. Where the CPU has AVX2, long streams are made eight
+ * counters at a time. There is no state but the generator that the caller passes. */
 #include "base/philox.h"
 
 #include <math.h>
@@ -129,7 +130,8 @@ __attribute__((target("avx2"))) static void compute_batch(const dp_philox *gener
 static void fill_vectors(dp_philox *generator, uint32_t spacing, uint32_t *words, int64_t groups) {
   uint64_t step = (uint64_t)BATCH * spacing;
   while (groups >= BATCH) {
-    /* Within a batch only the lowest word may change: the rare carry goes the plain way. */
+    /* A batch changes only the lowest word of the counter; a batch with a carry is made counter by
+     * counter. */
     if (generator->counter[0] + step <= UINT32_MAX) {
       compute_batch(generator, spacing, words);
       generator->counter[0] += (uint32_t)step;

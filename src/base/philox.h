@@ -1,5 +1,6 @@
 /* Philox 4x32-10, the counter-based generator behind all random ops, bit-compatible with
- * TensorFlow's: key = (seed_lo), counter = 128 bits whose high half is seed_hi. */
+ * TensorFlow's. A generator is a plain value: 64 bits of key and 128 bits of counter. Two threads
+ * may share a stream by copying it and skipping to their own places. */
 #ifndef DP_BASE_PHILOX_H
 #define DP_BASE_PHILOX_H
 
@@ -16,12 +17,13 @@ dp_philox dp_philox_seed(uint64_t seed_lo, uint64_t seed_hi);
 void dp_philox_next(dp_philox *generator, uint32_t result[4]);
 /* Advances the counter by `count` as `count` calls of next would. */
 void dp_philox_skip(dp_philox *generator, uint64_t count);
-/* Fills groups*4 words; the fast path for long streams (vectorized where the CPU can). */
+/* Fills groups * 4 words, as `groups` calls of dp_philox_next would: the fast form for long streams
+ * (vectorized where the CPU can). */
 void dp_philox_fill(dp_philox *generator, uint32_t *words, int64_t groups);
-/* The same with the counter growing by `spacing` from group to group. */
+/* As dp_philox_fill, but the counter grows by `spacing` per group instead of by 1. */
 void dp_philox_fill_spaced(dp_philox *generator, uint32_t spacing, uint32_t *words, int64_t groups);
 
-/* Word to number, exactly as TensorFlow's distributions do. */
+/* Random words to random numbers, exactly as TensorFlow's distributions convert them. */
 float dp_philox_float(uint32_t word);                    /* [0, 1) */
 double dp_philox_double(uint32_t word0, uint32_t word1); /* [0, 1) */
 uint16_t dp_philox_half_bits(uint16_t word);             /* [0, 1), IEEE half bits */

@@ -2,8 +2,8 @@
  *
  * A status is a pointer and NULL is OK, so success costs nothing. An error is an immutable,
  * reference-counted {code, message}; the codes are gRPC's 0..16, which are also TF_Code's, so no
- * layer translates. Whoever receives a status owns it and returns it, releases it, or hands it on.
- * All functions may be called from any thread. */
+ * layer translates. The caller owns the status that a function returns: it releases it, returns it
+ * or passes it to a function that consumes it. All functions may be called from any thread. */
 #ifndef DP_BASE_STATUS_H
 #define DP_BASE_STATUS_H
 
@@ -51,10 +51,11 @@ DP_MUST_USE dp_status *dp_status_out_of_memory(void);
 DP_MUST_USE dp_status *dp_status_retain(const dp_status *status);
 void dp_status_release(dp_status *status);
 
-/* DP_OK and "" for NULL. The message lives as long as the status. */
-/* "<context>; <what the system says of the number>", with the code that TensorFlow gives it. */
+/* An error from an errno number: the code is TensorFlow's for that number, the message is
+ * "<context>; <strerror(number)>". */
 DP_MUST_USE dp_status *dp_status_from_errno(int number, const char *context);
 
+/* DP_OK and "" for NULL. The message lives as long as the status. */
 dp_code dp_status_code(const dp_status *status);
 const char *dp_status_message(const dp_status *status);
 
@@ -62,14 +63,14 @@ const char *dp_status_message(const dp_status *status);
  * NULL stays NULL. */
 DP_MUST_USE dp_status *dp_status_annotate(dp_status *status, const char *format, ...)
     DP_PRINTF(2, 3);
-/* As above, but puts the text behind the old message, with nothing between. */
+/* As dp_status_annotate, but the new message is "<old message><formatted>". */
 DP_MUST_USE dp_status *dp_status_append(dp_status *status, const char *format, ...) DP_PRINTF(2, 3);
 
 /* Keeps the first real error: stores `status` (consumed) in *slot when *slot is OK, or when *slot
  * is CANCELLED and `status` is something else; releases it otherwise. Not thread-safe by itself. */
 void dp_status_update(dp_status **slot, dp_status *status);
 
-/* "INVALID_ARGUMENT" and so on; "code 99" style text for numbers outside the enum is "UNKNOWN". */
+/* "INVALID_ARGUMENT" and so on; "UNKNOWN" for a number outside the enum. */
 const char *dp_code_name(dp_code code);
 
 #define DP_INVALID(...) dp_status_create(DP_INVALID_ARGUMENT, __VA_ARGS__)

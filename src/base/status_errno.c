@@ -1,10 +1,11 @@
-/* The system's error numbers as statuses. */
+/* The system's error numbers as statuses. The codes are TensorFlow's, because clients see them: a
+ * missing file must be NOT_FOUND, a refused connection UNAVAILABLE. No state; any thread. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/status.h"
 
-/* TensorFlow's mapping. */
+/* TensorFlow's mapping; numbers that it does not know are UNKNOWN. */
 static dp_code code_of_errno(int number) {
   switch (number) {
   case EINVAL:

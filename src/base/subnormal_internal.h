@@ -1,5 +1,6 @@
-/* The bits of a processor's float mode that make it take subnormal numbers for zeros, of results
- * and of operands; of the calling thread. */
+/* The float mode of the calling thread: a control register of the CPU, whose DP_FLUSH_BITS make it
+ * treat subnormal operands and results as zeros. Arithmetic on subnormal numbers would be about a
+ * hundred times slower. On a CPU whose register is not known here the functions do nothing. */
 #ifndef DP_BASE_SUBNORMAL_INTERNAL_H
 #define DP_BASE_SUBNORMAL_INTERNAL_H
 

@@ -96,7 +96,8 @@ static locale_t get_locale(void) {
   return c_locale;
 }
 
-/* strtod also takes spaces, hexadecimal and "nan(...)": only these shapes may pass. */
+/* strtod also accepts spaces, hexadecimal and "nan(...)". Only what passes this test is given to
+ * strtod. */
 static bool looks_decimal(dp_view text) {
   if (!consume_sign(&text, '-'))
     consume_sign(&text, '+');
@@ -116,7 +117,8 @@ static bool looks_decimal(dp_view text) {
          (text.length == 8 && strncasecmp(text.data, "infinity", 8) == 0);
 }
 
-/* [sign] digits [. digits], of at most 19 digits: mantissa / 10^places. The usual number. */
+/* Reads the usual form, [sign] digits [. digits] with at most 19 digits, as mantissa / 10^places.
+ * False for any other form. */
 static bool read_plain(dp_view text, bool *negative_out, uint64_t *mantissa_out, int *places_out) {
   size_t i = 0, digits = 0, point = 0;
   *negative_out = text.length > 0 && text.data[0] == '-';
@@ -140,7 +142,8 @@ static bool read_plain(dp_view text, bool *negative_out, uint64_t *mantissa_out,
   return digits > 0 && digits <= 19;
 }
 
-/* Quotients of numbers that are exact are rounded once, as they should be. */
+/* The fast way. When mantissa and power of ten are both exact doubles, their quotient is rounded
+ * only once and is therefore the nearest double. */
 static bool parse_plain_double(dp_view text, double *value_out) {
   static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10};
   bool negative;
@@ -198,7 +201,7 @@ bool dp_parse_double(dp_view text, double *value_out) {
   return whole;
 }
 
-/* Room for `more` bytes and the NUL behind them. */
+/* Makes room for `more` bytes and the NUL behind them. */
 static void reserve(dp_text *text, size_t more) {
   size_t wanted;
   if (__builtin_add_overflow(text->length, more, &wanted) || wanted == SIZE_MAX)
@@ -299,7 +302,7 @@ void dp_text_add_escaped(dp_text *text, const void *data, size_t length) {
     add_escaped_char(text, bytes[i]);
 }
 
-/* True when the number had a name instead of digits. */
+/* Adds "nan", "inf" or "-inf" and returns true; false, nothing added, for a finite number. */
 static bool add_special(dp_text *text, double value) {
   if (isnan(value))
     dp_text_add(text, "nan");
@@ -310,8 +313,9 @@ static bool add_special(dp_text *text, double value) {
   return true;
 }
 
-/* Any decimal of DBL_DIG (FLT_DIG) digits survives the way through a normal number, so that
- * precision already prints it without a tail; only subnormal numbers need fewer digits tried. */
+/* If a normal double has a decimal form of at most DBL_DIG digits, %.*g with that precision prints
+ * it, without trailing zeros; so the search starts there. A subnormal number has fewer digits of
+ * precision, so for it the search starts with 1. */
 void dp_text_add_double(dp_text *text, double value) {
   if (add_special(text, value))
     return;

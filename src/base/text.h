@@ -1,4 +1,6 @@
-/* Text: views, a builder, parsing of numbers. Views borrow; builders own. */
+/* Text: views of bytes (dp_view, which borrows), a growing string (dp_text, which owns its memory),
+ * and reading and writing of numbers whatever the locale. No locks: a dp_text has one user at a
+ * time. */
 #ifndef DP_BASE_TEXT_H
 #define DP_BASE_TEXT_H
 
@@ -20,10 +22,11 @@ static inline dp_view dp_view_of(const char *text) {
 bool dp_view_equal(dp_view a, dp_view b);
 bool dp_view_equals(dp_view view, const char *text);
 bool dp_view_starts_with(dp_view view, const char *prefix);
-/* Takes `prefix` off the front of *view if it is there. */
+/* Removes `prefix` from the front of *view; false (view untouched) when *view does not start with
+ * it. */
 bool dp_view_consume(dp_view *view, const char *prefix);
-/* Takes one or more decimal digits off the front; false (view untouched) without, or on overflow.
- */
+/* Removes one or more decimal digits from the front; false (view untouched) when there is none, or
+ * on overflow. */
 bool dp_view_consume_uint64(dp_view *view, uint64_t *value_out);
 
 /* Whole-string conversions: sign, digits, nothing else (no spaces, no trailing text). */
@@ -55,7 +58,7 @@ void dp_text_deinit(dp_text *text);
 void dp_text_add_escaped(dp_text *text, const void *data, size_t length);
 /* The shortest decimal that reads back as the same double ("0.1", "1e+20", "inf"). */
 void dp_text_add_double(dp_text *text, double value);
-/* As protobuf writes it: seven bits a byte, the lowest first. */
+/* Adds a number as protobuf's varint: seven bits per byte, the lowest bits first. */
 void dp_text_add_varint(dp_text *text, uint64_t value);
 
 #endif

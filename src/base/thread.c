@@ -1,19 +1,20 @@
 /* Thread pools.
  *
- * Work comes in two shapes. Tasks sit in rings of {fn, arg}: one ring a thread, newest first for
- * its owner and oldest first for thieves, and one shared ring for everybody outside. Loops
- * (dp_pool_for) sit on the caller's stack and in the pool's list while they have seats for helpers;
- * a loop whose pieces are all taken leaves the list, so nothing stale is ever queued.
+ * Work comes in two shapes. Tasks are {fn, arg} in rings: one ring per thread, from which its owner
+ * takes the newest and thieves the oldest, and one shared ring for tasks from outside the pool.
+ * Loops (dp_pool_for) live on the caller's stack; a loop is in the pool's list until its pieces are
+ * all taken, so nothing stale is ever listed. A loop has a number of seats for helpers.
  *
- * Sleep follows one rule: who adds work looks at `searching` and `sleeping` after adding; who goes
- * to sleep looks for work after saying so. All of these are sequentially consistent, so one of the
- * two sees the other. A thread that searches is expected to find new work, therefore at most one
- * thread is woken at a time; on finding some it wakes the next (a loop wakes all its helpers at
- * once).
+ * Nobody misses work, by one rule: a thread that adds work looks at `searching` and `sleeping`
+ * after adding it; a thread that goes to sleep announces it and then looks for work once more. All
+ * of these accesses are sequentially consistent, so at least one of the two threads sees the other.
+ * A thread that searches is expected to find new work, so at most one thread is woken at a time;
+ * when it finds work it wakes the next one. A loop wakes all its helpers at once.
  *
- * A loop is cut into as many shares as may take part, each a row of pieces. Everybody begins with a
- * share of his own, the caller always with the first, and goes on with what others have left: loops
- * over the same data find it in the caches where the last one left it. */
+ * A loop is cut into shares, one per thread that may take part, and a share into pieces. Each
+ * thread begins with a share of its own, the caller always with the first, and then takes pieces
+ * that are left in other shares. So a loop over the same data as the loop before finds it in the
+ * same caches. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -37,11 +38,11 @@ enum {
   CACHE_LINE = 64,
   FIRST_RING = 64,     /* tasks a ring holds before it grows; a power of two */
   SEARCH_ROUNDS = 30,  /* looks at all queues before sleeping: a microsecond or two */
-  FINISH_ROUNDS = 200, /* looks at a loop's last helpers before sleeping */
-  FAIRNESS = 61,       /* every so many tasks the oldest work goes first */
-  PIECES_EACH = 8,     /* pieces of a loop for each thread that may take part */
-  MOST_SHARES = 32,    /* beyond that threads begin in the same shares */
-  MOVE_MILLIS = 10,    /* a thread leaves its core no more often than that */
+  FINISH_ROUNDS = 200, /* looks at the count of a loop's helpers before sleeping */
+  FAIRNESS = 61,       /* every 61st search takes the oldest task, not the newest */
+  PIECES_EACH = 8,     /* pieces of a loop per thread that may take part */
+  MOST_SHARES = 32,    /* with more threads than that, several begin in the same share */
+  MOVE_MILLIS = 10,    /* least time between two moves of a thread to another core */
 };
 
 typedef struct task {
@@ -59,7 +60,7 @@ typedef struct ring {
 } __attribute__((aligned(CACHE_LINE))) ring;
 
 typedef struct share {
-  atomic_llong taken; /* pieces; more than there are once it is empty */
+  atomic_llong taken; /* pieces taken; grows beyond the share's pieces once it is empty */
 } __attribute__((aligned(CACHE_LINE))) share;
 
 typedef struct loop {
@@ -69,7 +70,7 @@ typedef struct loop {
   void *arg;
   int64_t count, piece, pieces;
   int share_count;
-  int core; /* the caller's */
+  int core; /* on which the caller runs */
   bool walks_back;
   int joined;         /* helpers so far; under loops_mutex */
   int seats;          /* helpers that may still join; 0 once closed; under loops_mutex */
@@ -94,7 +95,7 @@ struct dp_pool {
   atomic_int sleeping;
   atomic_int tokens; /* wake-ups not yet taken; the sleepers' futex */
   atomic_bool stopping;
-  atomic_int seats; /* of all listed loops */
+  atomic_int seats; /* sum over all listed loops */
   pthread_mutex_t loops_mutex;
   loop *loops;
   int threads;
@@ -210,7 +211,8 @@ static bool has_work(dp_pool *pool) {
   return false;
 }
 
-/* This worker has something to do; if nobody else searches and there is more, somebody should. */
+/* This worker found something to do. If no other worker searches and there is more work, it wakes
+ * one. */
 static void stop_searching(worker *self) {
   if (!self->searching)
     return;
@@ -239,7 +241,7 @@ static bool retract_sleep(dp_pool *pool) {
   return false;
 }
 
-/* Called while searching; returns searching again, when there may be work. */
+/* Sleeps until there may be work. The worker counts as searching on entry and on return. */
 static void sleep_until_work(worker *self) {
   dp_pool *pool = self->pool;
   atomic_fetch_sub(&pool->searching, 1);
@@ -286,7 +288,7 @@ static void open_loop(dp_pool *pool, loop *work) {
   pthread_mutex_unlock(&pool->loops_mutex);
 }
 
-/* No helper joins after this. Harmless the second time. */
+/* Takes the loop off the list: no helper joins after this. May be called more than once. */
 static void close_loop(dp_pool *pool, loop *work) {
   pthread_mutex_lock(&pool->loops_mutex);
   if (work->link != NULL) {
@@ -300,7 +302,7 @@ static void close_loop(dp_pool *pool, loop *work) {
   pthread_mutex_unlock(&pool->loops_mutex);
 }
 
-/* *share_out is where to begin. */
+/* Takes a seat in a listed loop; NULL when there is none. *share_out is the share to begin with. */
 static loop *join_loop(dp_pool *pool, int *share_out) {
   if (atomic_load(&pool->seats) == 0)
     return NULL;
@@ -318,9 +320,10 @@ static loop *join_loop(dp_pool *pool, int *share_out) {
   return work;
 }
 
-/* A thread that was woken on its waker's core shares it by turns, although others may be free; the
- * system leaves it there for as long as it only ever sees short runs. To exclude the core once is
- * enough: from then on the thread is woken where it ran last. */
+/* Moves the calling thread off `core`. A thread that is woken on the core of its waker takes turns
+ * with it, even when other cores are free, and the kernel leaves it there as long as its runs are
+ * short. Excluding the core for a moment is enough: from then on the thread is woken on the core
+ * where it ran last. */
 static void leave_core(worker *self, int core) {
   int64_t now = dp_clock_nanos();
   cpu_set_t allowed, others;
@@ -344,8 +347,8 @@ static bool help_a_loop(worker *self) {
     leave_core(self, work->core);
   run_pieces(work, own);
   close_loop(self->pool, work);
-  /* From here the caller may return and its frame be gone: the wake-up only names an address, and
-   * a futex wait takes a stray one in its stride. */
+  /* After the subtraction the caller may return, and its frame with `work` may be gone. The wake-up
+   * only uses the address, and every futex wait copes with a stray wake-up. */
   if (atomic_fetch_sub(&work->helpers, 1) == 1)
     futex_wake(&work->helpers, 1);
   return true;
@@ -477,7 +480,8 @@ static void start_worker(dp_pool *pool, const char *name, int index) {
   pthread_setname_np(self->thread, label);
 }
 
-/* Zeroed; `size` is a multiple of the line, as that of every aligned struct is. */
+/* Zeroed and aligned to a cache line. `size` must be a multiple of the line, as the size of a
+ * struct with that alignment is. */
 static void *allocate_aligned(size_t size) {
   void *memory = aligned_alloc(CACHE_LINE, size);
   if (memory == NULL) {
@@ -506,7 +510,7 @@ dp_pool *dp_pool_create(const char *name, int threads) {
     self->index = (unsigned)i;
     self->random = (uint32_t)i * 2654435761u + 1;
   }
-  /* Signals belong to the threads that the program knows. */
+  /* The pool's threads block all signals: handlers run in the program's own threads. */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

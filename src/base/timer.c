@@ -1,7 +1,7 @@
-/* Timers: a binary heap ordered by time, over a table of slots; a timer's number is its slot and
- * that slot's generation, so a number that is used up never means another timer. One thread,
- * started with the first timer and never ended, calls the callbacks one after the other with no
- * lock held. Everything else is under one mutex. */
+/* Timers: a binary heap ordered by time, over a table of slots. A timer's number is its slot and
+ * that slot's generation, so the number of a timer that is over never names another timer. One
+ * thread, started with the first timer and never ended, calls the callbacks one after the other
+ * with no lock held. Everything else is under one mutex. */
 #include "base/timer.h"
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ typedef struct timer_slot {
 } timer_slot;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t earlier;  /* the first timer changed */
-static pthread_cond_t finished; /* a callback came back */
+static pthread_cond_t earlier;  /* another timer is now the first */
+static pthread_cond_t finished; /* a callback returned */
 static bool started;
 static pthread_t timer_thread;
 static dp_timer running; /* whose callback is being called */

@@ -1,5 +1,6 @@
-/* Timers: one thread for the whole process calls fn(arg) at or after a monotonic time.
- * Callbacks must be short and must not block. */
+/* Timers: one thread for the whole process calls fn(arg) at or after a time of the monotonic clock.
+ * Callbacks run one after the other, so they must be short and must not block. Any thread may start
+ * and cancel timers. */
 #ifndef DP_BASE_TIMER_H
 #define DP_BASE_TIMER_H
 

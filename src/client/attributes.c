@@ -1,5 +1,6 @@
-/* Reading the attributes of an operation. Nodes do not change, so no lock is needed; values are
- * copied into memory of the caller's. */
+/* TF_OperationGetAttr*: reads the attributes of an operation. Any thread may call; no lock is
+ * taken, because a node does not change once it is in the graph. Values are copied into the
+ * caller's memory. */
 #include "client/client_internal.h"
 
 #include <string.h>
@@ -267,7 +268,7 @@ void TF_OperationGetAttrTensorShapeProtoList(TF_Operation *oper, const char *att
 
 /* ---- Tensors ---- */
 
-/* The graph keeps its own: a caller may write to what he gets. */
+/* The caller may write to the tensor, so it gets a copy. */
 static dp_status *copy_tensor(const dp_tensor *tensor, TF_Tensor **tensor_out) {
   dp_tensor clone;
   DP_RETURN_IF_ERROR(dp_tensor_clone(tensor, &clone));

@@ -1,5 +1,6 @@
-/* TF_Buffer: bytes that go to the caller or come from him. Memory that we give out is from malloc
- * and has our own deallocator beside it. */
+/* TF_Buffer: bytes that pass between a program and the library, mostly serialized messages. Bytes
+ * that the library allocates come from malloc and carry its own deallocator; bytes that the program
+ * put into a buffer stay the program's. A buffer belongs to one thread at a time. */
 #include <stdlib.h>
 #include <string.h>
 

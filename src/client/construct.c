@@ -1,13 +1,21 @@
-/* One node from a scope: what every generated constructor is made of. It is the C API's description
- * with the scope's name, device and control inputs, and with errors that go to the scope. */
+/* Adds one node in a scope: what every generated constructor is made of. It fills a description of
+ * the C API (describe.c) and adds the scope's name prefix, device and control inputs. Errors go to
+ * the scope instead of a TF_Status. One thread at a time per scope. */
 #include "client/construct_internal.h"
 
 #include <string.h>
 #include "client/scope_internal.h"
 #include "wire/device_name.h"
 
-dp_construction dp_construct(dp_scope *scope, const char *op_type, const char *name) {
-  dp_construction node = {.scope = scope, .op_type = op_type, .name = name ? name : op_type};
+dp_construction dp_construct(dp_scope *scope, const char *op_type, const void *options) {
+  const dp_options_head *head = options;
+  dp_construction node = {.scope = scope, .op_type = op_type, .name = op_type};
+  if (head && head->options_size < sizeof(*head))
+    dp_scope_note(scope, DP_INVALID("%s%s: a struct of options without its size; make it with "
+                                    "DP_OPTIONS",
+                                    scope->prefix, op_type));
+  else if (head && head->name)
+    node.name = head->name;
   if (!dp_scope_ok(scope))
     return node;
   const char *full = dp_arena_printf(scope->root->arena, "%s%s", scope->prefix, node.name);
@@ -15,7 +23,7 @@ dp_construction dp_construct(dp_scope *scope, const char *op_type, const char *n
   return node;
 }
 
-/* Drops the description; the first error is what the scope keeps. */
+/* Destroys the description. The scope keeps the error if it is its first. */
 static void fail(dp_construction *node, dp_status *status) {
   dp_scope_note(node->scope, status);
   dp_client_description_destroy(node->description);
@@ -152,6 +160,91 @@ void dp_construct_funcs(dp_construction *node, const char *attr, dp_strings valu
     dp_client_set_functions(node->description, attr, value.items, value.count);
 }
 
+/* ---- Options ---- */
+
+typedef struct option_place {
+  size_t size, alignment;
+} option_place;
+
+static option_place place_of(char kind) {
+  switch (kind) {
+  case 'b':
+    return (option_place){sizeof(bool), _Alignof(bool)};
+  case 'f':
+  case 't':
+    return (option_place){sizeof(float), _Alignof(float)};
+  case 'i':
+  case 'n':
+  case 's':
+  case 'v':
+    return (option_place){sizeof(int64_t), _Alignof(int64_t)};
+  default:
+    return (option_place){sizeof(dp_ints), _Alignof(dp_ints)};
+  }
+}
+
+static void set_scalar(dp_construction *node, char kind, const char *attr, const void *value) {
+  switch (kind) {
+  case 'b':
+    return dp_construct_bool(node, attr, *(const bool *)value);
+  case 'f':
+    return dp_construct_float(node, attr, *(const float *)value);
+  case 'i':
+    return dp_construct_int(node, attr, *(const int64_t *)value);
+  case 'n':
+    return dp_construct_func(node, attr, *(const char *const *)value);
+  case 's':
+    return dp_construct_string(node, attr, *(const char *const *)value);
+  case 't':
+    return dp_construct_type(node, attr, *(const TF_DataType *)value);
+  default:
+    return dp_construct_tensor(node, attr, *(TF_Tensor *const *)value);
+  }
+}
+
+static void set_option(dp_construction *node, char kind, const char *attr, const void *value) {
+  switch (kind) {
+  case 'B':
+    return dp_construct_bools(node, attr, *(const dp_bools *)value);
+  case 'D':
+    return dp_construct_shapes(node, attr, *(const dp_shapes *)value);
+  case 'F':
+    return dp_construct_floats(node, attr, *(const dp_floats *)value);
+  case 'I':
+    return dp_construct_ints(node, attr, *(const dp_ints *)value);
+  case 'N':
+    return dp_construct_funcs(node, attr, *(const dp_strings *)value);
+  case 'S':
+    return dp_construct_strings(node, attr, *(const dp_strings *)value);
+  case 'T':
+    return dp_construct_types(node, attr, *(const dp_types *)value);
+  case 'V':
+    return dp_construct_tensors(node, attr, *(const dp_tensors *)value);
+  case 'd':
+    return dp_construct_shape(node, attr, *(const dp_dims *)value);
+  default:
+    return set_scalar(node, kind, attr, value);
+  }
+}
+
+void dp_construct_options(dp_construction *node, const char *fields, const void *options) {
+  size_t at = sizeof(dp_options_head);
+  while (options && node->description && *fields) {
+    char attr[DP_CONSTRUCT_ATTR_SIZE], kind = *fields;
+    const char *name = fields + 2;
+    size_t length = strcspn(name, " ");
+    option_place place = place_of(kind);
+    at = (at + place.alignment - 1) / place.alignment * place.alignment;
+    if (at + place.size > ((const dp_options_head *)options)->options_size)
+      return;
+    memcpy(attr, name, length);
+    attr[length] = '\0';
+    set_option(node, kind, attr, (const char *)options + at);
+    at += place.size;
+    fields = name + length + (name[length] == ' ');
+  }
+}
+
 /* ---- The end ---- */
 
 static dp_new_operation describe(const dp_construction *node) {
@@ -168,7 +261,8 @@ static dp_new_operation describe(const dp_construction *node) {
                    : DP_ANY_SHAPE};
 }
 
-/* What scopes name wins, then the inner functions' parts, then the outer ones'. */
+/* Each part of the device name (job, task, device...) is what the scope's own device says; where
+ * that is silent, what the innermost choosing function says, then the next outer one. */
 static dp_status *choose_device(const dp_construction *node, dp_device_name *device_out) {
   DP_RETURN_IF_ERROR(dp_device_name_parse(dp_view_of(node->scope->device), device_out));
   if (!node->scope->chooser)

@@ -1,5 +1,6 @@
-/* The session API of before there were graphs: a session with a graph of its own, whose operations
- * and outputs go by name. It is a graph and a session of the present kind. */
+/* TF_DeprecatedSession: the C API's first session, from before TF_Graph. It has a graph of its own,
+ * and callers give operations and outputs by name. Here it owns a TF_Graph and a TF_Session; each
+ * call looks the names up and calls the function of today. */
 #include "client/client_internal.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ TF_DeviceList *TF_DeprecatedSessionListDevices(TF_DeprecatedSession *old, TF_Sta
 
 /* ---- Names ---- */
 
-/* "a:1"; "a" is its first output. */
+/* "a:1" is output 1 of a; "a" alone is output 0. */
 static dp_status *find_output(TF_Graph *graph, const char *name, TF_Output *output_out) {
   const char *colon = strrchr(name, ':');
   char *end = NULL, *operation = dp_strndup(name, colon ? (size_t)(colon - name) : strlen(name));
@@ -62,7 +63,7 @@ static dp_status *find_output(TF_Graph *graph, const char *name, TF_Output *outp
   return NULL;
 }
 
-/* What a run names, as the present API wants it. */
+/* The names of a run, looked up. */
 typedef struct named_run {
   TF_Output *inputs, *outputs;
   const TF_Operation **targets;
@@ -86,7 +87,8 @@ static dp_status *find_targets(TF_Graph *graph, const char **names, int count, n
   return NULL;
 }
 
-/* False, with the status set, when a name is of nothing. The caller frees the run either way. */
+/* False, with the status set, if a name is not in the graph. The caller frees the run either way.
+ */
 static bool find_run(TF_DeprecatedSession *old, const char **input_names, int inputs,
                      const char **output_names, int outputs, const char **target_names, int targets,
                      named_run *run, TF_Status *status) {

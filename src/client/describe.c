@@ -1,8 +1,9 @@
-/* Describing a new operation, and finishing it.
+/* TF_OperationDescription: describes a new operation, then adds it to the graph.
  *
- * As in TensorFlow the types and counts of inputs set the attributes they stand for (T, N...), an
- * attribute that gets two values is an error, and errors are collected until the end. Values live
- * in the description's arena; the graph copies what it keeps. One thread at a time. */
+ * As in TensorFlow, the types and counts of inputs set the attributes that stand for them (T,
+ * N...). An attribute that gets two different values is an error. Errors are collected and reported
+ * by TF_FinishOperation. Values live in the description's arena; the graph copies what it keeps. A
+ * description belongs to one thread at a time; finishing it takes the graph's lock. */
 #include "client/client_internal.h"
 
 #include <stdio.h>
@@ -212,7 +213,7 @@ void dp_client_set_functions(TF_OperationDescription *desc, const char *attr_nam
 
 /* ---- Shapes and tensors as attributes ---- */
 
-/* A shape that cannot be is an error of the description. */
+/* False, with the error noted in the description, if the shape is not valid. */
 static bool make_shape(TF_OperationDescription *desc, const char *attr_name, const int64_t *dims,
                        int rank, dp_partial_shape *shape) {
   if (rank < 0) {
@@ -277,7 +278,7 @@ void TF_SetAttrTensorShapeProtoList(TF_OperationDescription *desc, const char *a
              (dp_attr){.kind = DP_ATTR_LIST_SHAPE, .count = count, .shapes = shapes});
 }
 
-/* The caller may write to his tensor afterwards: the attribute has a copy. */
+/* The attribute gets copies, because the caller may write to its tensors afterwards. */
 static dp_status *clone_tensors(TF_OperationDescription *desc, TF_Tensor *const *values,
                                 int32_t count, dp_tensor **tensors_out) {
   dp_tensor *tensors = DP_ARENA_ARRAY(desc->arena, dp_tensor, count);
@@ -307,8 +308,7 @@ void TF_SetAttrTensorList(TF_OperationDescription *desc, const char *attr_name,
              (dp_attr){.kind = DP_ATTR_LIST_TENSOR, .count = count, .tensors = tensors});
 }
 
-/* The graph room reads values of attributes as parts of nodes: a node that does nothing carries
- * this one. */
+/* The graph room reads attribute values only as parts of nodes, so a NoOp node carries this one. */
 static dp_status *read_value(TF_OperationDescription *desc, const void *proto, size_t proto_len,
                              dp_attr *attr_out) {
   Tensorflow__AttrValue *value;
@@ -408,7 +408,7 @@ bool dp_client_description_has_inputs(const TF_OperationDescription *desc) {
   return desc->inputs.count || desc->controls.count;
 }
 
-/* The type of a value; 0 when the operation has no such output, which ends the description. */
+/* The type of a value. 0, with the error noted: it is no output of the description's graph. */
 static int32_t type_of(TF_OperationDescription *desc, TF_Output input) {
   const dp_node *node = input.oper ? input.oper->node : NULL;
   if (node && input.oper->graph == desc->graph && input.index >= 0 &&

@@ -1,12 +1,15 @@
-/* Gradients of functions whose library names none: what SymbolicGradient calls. The function's body
- * is put into a graph of its own, differentiated there like any graph of a client's, and taken out
- * again as a function of the arguments and the gradients of the results. */
+/* Makes gradients of functions whose library names none, for SymbolicGradient.
+ *
+ * The function's body is copied into a new graph and differentiated there like any graph of a
+ * client. The result becomes a new function of the library. It takes the function's arguments and
+ * the gradients of its results, and gives the gradients of the arguments. Any thread may call: all
+ * but the library, which has a lock of its own, belongs to the call. */
 #include "client/differentiate.h"
 
 #include "client/gradient.h"
 #include "client/inline_internal.h"
 
-/* What the made function takes, and what lies between. */
+/* The new graph, and the values of it that the new function is made of. */
 typedef struct making {
   TF_Graph *graph;
   dp_scope *scope;

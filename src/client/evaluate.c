@@ -1,7 +1,10 @@
-/* TF_TryEvaluateConstant: the value of an output that nothing outside the graph can change. */
+/* TF_TryEvaluateConstant: the value of an output that depends on constants alone. If everything it
+ * depends on gives the same in every step, a session in this process runs the output once. Any
+ * thread may call. */
 #include "client/client_internal.h"
 
-/* Whether a node gives the same whenever it runs, as far as it alone is concerned. */
+/* Whether a node gives the same outputs for the same inputs in every step. Control flow and calls
+ * of functions are taken for impure. */
 static bool is_pure(const dp_node *node) {
   return !node->op->is_stateful && !node->op->is_function && !dp_node_is(node, "Placeholder") &&
          !dp_node_is(node, "PlaceholderWithDefault") && !dp_node_is_switch(node) &&
@@ -9,7 +12,7 @@ static bool is_pure(const dp_node *node) {
          !dp_node_is_next_iteration(node);
 }
 
-/* Everything that the node needs. */
+/* Whether the node and everything that it depends on are pure. With the graph's lock held. */
 static bool is_constant(TF_Graph *graph, int32_t id) {
   bool *seen = DP_NEW_ARRAY(bool, graph->graph->node_count + 1);
   DP_ARRAY(int32_t) todo = {0};

@@ -1,5 +1,6 @@
-/* TF_Function: a FunctionDef that lives by itself, made from a part of a graph or from bytes, until
- * it is copied into the library of a graph. One thread at a time. */
+/* TF_Function: a FunctionDef outside of any graph. It is made from a part of a graph or from bytes,
+ * and can be copied into the libraries of graphs. Its arena owns the message. A TF_Function belongs
+ * to one thread at a time; making one from a graph takes the graph's lock. */
 #include "client/client_internal.h"
 
 #include <ctype.h>
@@ -165,7 +166,7 @@ typedef struct converter {
   Tensorflow__FunctionDef *message;
 } converter;
 
-/* `wanted`, or with a number when it is taken. */
+/* `wanted`, with a number appended if it is taken. */
 static char *take_name(converter *in, const char *wanted) {
   const char *name = wanted;
   for (int number = 0; dp_map_get(in->taken, name); number++)
@@ -191,7 +192,8 @@ static int find_input(const converter *in, int32_t node, int32_t output) {
   return -1;
 }
 
-/* "node:argument:number", as bodies of functions name outputs; NULL: it is not in the body. */
+/* How the function's body refers to an output: by the name of an argument, or as
+ * "node:output:number". NULL: the output is neither an input nor in the body. */
 static char *output_reference(const converter *in, int32_t id, int32_t output) {
   int argument = find_input(in, id, output);
   if (argument >= 0)
@@ -372,7 +374,7 @@ static dp_status *convert_controls(converter *in, const TF_Operation *const *ope
 
 /* ---- All ---- */
 
-/* A name that the contents decide, so that equal functions have equal names. */
+/* Appends a hash of the contents to the name, so that equal functions have equal names. */
 static void append_hash(converter *in) {
   size_t size = protobuf_c_message_get_packed_size(&in->message->base);
   uint8_t *bytes = dp_malloc(size + 1);
@@ -417,7 +419,7 @@ TF_Function *TF_GraphToFunctionWithControlOutputs(
     result = convert_controls(&in, control_outputs, ncontrol_outputs, control_output_names);
   if (!result && append_hash_to_fn_name)
     append_hash(&in);
-  /* What the message borrows from the graph must not go away with it. */
+  /* The message borrows from the graph; the function is read from its bytes and borrows nothing. */
   TF_Function *function = NULL;
   TF_Buffer *bytes = TF_NewBuffer();
   if (!result)

@@ -1,10 +1,11 @@
-/* The walk that turns a graph into the graph of its gradients.
+/* The walk that adds the nodes of gradients to a graph.
  *
- * What lies between the xs and the ys is walked from the ys down. A node is ready when everything
- * that reads it (and lies between) has been done: what arrived at its outputs is summed, its op's
- * function makes what goes to its inputs. A loop counts as one node, whose outputs are its exits
- * (gradient_loop.c). The graph's lock is held from begin to end, so that a failure can take all new
- * nodes back. */
+ * It visits the nodes between xs and ys: those that depend on an x and on which a y depends. It
+ * starts at the ys. A node is ready when all nodes between that read it are done. Then the
+ * gradients that arrived at each output are summed, and the function of the node's op
+ * (gradient_internal.h) makes the gradients of its inputs. A while loop counts as one node, whose
+ * outputs are its exits (gradient_loop.c). The graph's lock is held from start to end, so that a
+ * failure can remove all new nodes. */
 #include "client/gradient_engine_internal.h"
 
 #include <string.h>
@@ -74,13 +75,14 @@ bool dp_gradient_is_trainable(TF_Output value) {
 
 /* ---- What lies between ---- */
 
-/* A loop is marked, counted and done at one of its nodes. */
+/* The number under which a node is marked and counted. A loop has one number for all its nodes: the
+ * number of its condition. */
 static int32_t unit_of(const gradient_engine *engine, int32_t id) {
   const gradient_loop *loop = engine->loop_of[id];
   return loop ? loop->condition->node->id : id;
 }
 
-/* Whether the walk of this engine may come to a node at all. */
+/* Whether the walk of this engine may visit a node. */
 static bool is_in_reach(const gradient_engine *engine, const dp_node *node) {
   if (node->id >= engine->node_count)
     return false;
@@ -125,7 +127,7 @@ static void mark_reached(gradient_engine *engine) {
   }
 }
 
-/* The units whose outputs a unit reads, one for each edge. The caller frees them. */
+/* The units whose outputs a unit reads, one entry per edge. The caller frees them. */
 static int32_t *sources_of(const gradient_engine *engine, int32_t unit, int32_t *count_out) {
   const gradient_loop *loop = engine->loop_of[unit];
   const dp_node *node = engine->graph->graph->nodes[unit];
@@ -138,7 +140,7 @@ static int32_t *sources_of(const gradient_engine *engine, int32_t unit, int32_t 
   return sources;
 }
 
-/* Also counts, for each unit between, how many inputs of such units read it. */
+/* Also counts, in `pending`, how many inputs of units between read each unit between. */
 static void mark_between(gradient_engine *engine, dp_outputs ys) {
   for (int i = 0; i < ys.count; i++) {
     int32_t unit = unit_of(engine, ys.items[i].oper->node->id);
@@ -180,7 +182,7 @@ static bool are_all_sparse(const gradient_list *list) {
   return true;
 }
 
-/* Slices of slices: all of them, one behind the other. */
+/* The sum of sparse gradients: the slices of all of them, concatenated. */
 static dp_gradient join_slices(dp_scope *scope, const gradient_list *list) {
   TF_Output *values = DP_NEW_ARRAY(TF_Output, list->count);
   TF_Output *indices = DP_NEW_ARRAY(TF_Output, list->count);
@@ -218,7 +220,6 @@ static dp_gradient add_up(dp_scope *scope, const gradient_list *list) {
   return sum;
 }
 
-/* Sums what arrived at each output, and keeps the sums. */
 bool dp_gradient_sum(gradient_engine *engine, TF_Operation *operation, dp_gradient *sums) {
   gradient_list *lists = engine->lists[operation->node->id];
   bool is_any = false;
@@ -239,7 +240,6 @@ static TF_Output input_of(const TF_Operation *operation, int32_t index) {
   return (TF_Output){operation->graph->operations[edge->node], edge->output};
 }
 
-/* Whether a gradient for that input leads to one of the xs. */
 bool dp_gradient_is_wanted(const gradient_engine *engine, TF_Output value) {
   return engine->is_between[unit_of(engine, value.oper->node->id)] &&
          dp_gradient_is_trainable(value);
@@ -415,7 +415,7 @@ static dp_status *add_gradients(dp_scope *scope, dp_outputs ys, dp_outputs xs, c
   return dp_status_retain(scope->root->status);
 }
 
-/* A node of that name, or in a scope of that name; NULL: there is none. */
+/* The name of a node that is called `prefix`, or that is in a scope of that name; NULL: none. */
 static const char *find_scope(const TF_Graph *graph, const char *prefix) {
   size_t length = strlen(prefix);
   for (int32_t i = 0; i < graph->operation_count; i++) {

@@ -1,13 +1,14 @@
-/* Gradients of graphs, for rooms above that need more than TF_AddGradients gives: gradients as
- * indexed slices where the forward pass gathers, and a device for the nodes that compute them. */
+/* Gradients of graphs, for higher rooms that need more than TF_AddGradients: gradients as indexed
+ * slices where the forward pass gathers rows, and a device for the nodes that compute them.
+ * dp_gradients takes the graph's lock; a scope belongs to one thread at a time. */
 #ifndef DP_CLIENT_GRADIENT_H
 #define DP_CLIENT_GRADIENT_H
 
 #include <downpour.h>
 
-/* The gradient of one value. Dense: `values` alone. Slices: row indices[i] of the whole, which has
- * the shape `dense_shape`, gets values[i]; an index may come several times, and its rows add up.
- * values.oper is NULL where the ys do not depend on the x. */
+/* The gradient of one value. A dense gradient is `values` alone. A sparse one is made of slices:
+ * row indices[i] of a tensor of the shape `dense_shape` gets values[i]. An index may occur several
+ * times; its rows are added. values.oper is NULL where the ys do not depend on the x. */
 typedef struct dp_gradient {
   TF_Output values;
   TF_Output indices;     /* oper NULL: dense */
@@ -21,13 +22,14 @@ static inline bool dp_gradient_is_sparse(const dp_gradient *gradient) {
   return gradient->indices.oper != NULL;
 }
 
-/* Adds to the scope's graph what computes, for each x, the sum over all ys of dy/dx. `dxs` are the
- * gradients that arrive at the ys; NULL, or one whose oper is NULL, stands for ones. New nodes are
- * named and placed by the scope. An x may be any output that the ys depend on: a variable's handle
- * has the gradient of its value. On error, which the scope keeps, the graph is as before. */
+/* Adds nodes to the scope's graph that compute, for each x, the sum over all ys of dy/dx. `dxs` are
+ * the gradients of the ys (TensorFlow's C API calls them so); NULL, or an entry whose oper is NULL,
+ * stands for ones. The scope names and places the new nodes. An x may be any output that the ys
+ * depend on; the gradient of a variable's handle is the gradient of its value. On error the scope
+ * keeps the error and the new nodes are removed. */
 void dp_gradients(dp_scope *scope, dp_outputs ys, dp_outputs xs, const TF_Output *dxs,
                   dp_gradient *gradients_out);
-/* The same value as one tensor. */
+/* The gradient as one dense tensor. */
 TF_Output dp_gradient_dense(dp_scope *scope, const dp_gradient *gradient);
 
 /* What is known about the gradient of an op: nothing, that none passes through it, or how to

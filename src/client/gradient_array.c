@@ -1,4 +1,6 @@
-/* Gradients of ops that move values around. */
+/* Gradients of ops that move values and compute nothing: reshape, tile, slice, pad, join, split,
+ * gather, scatter, diagonals, blocks. Where rows are gathered along the first dimension the
+ * gradient is sparse, so that a large table gets no dense gradient. */
 #include "client/gradient_internal.h"
 
 /* ---- Another shape, the same values ---- */
@@ -81,7 +83,7 @@ static void strided_slice_again(gradient_call *g) {
        dp_strided_slice(g->scope, above(g, 0), input(g, 1), input(g, 2), input(g, 3), MASKS(g)));
 }
 
-/* update(tensor, begin, end, strides, value): the value may have been broadcast */
+/* update(tensor, begin, end, strides, value), where the value may have been broadcast */
 static void strided_slice_update(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output dy = dp_strided_slice(s, above(g, 0), input(g, 1), input(g, 2), input(g, 3), MASKS(g));
@@ -146,7 +148,7 @@ static void concat_v2(gradient_call *g) {
   join(g, 0, input_count(g) - 1, axis);
 }
 
-/* All that arrived at the outputs, with zeros where nothing did. */
+/* The gradients of all outputs, with zeros for outputs that have none. */
 static dp_outputs all_above(gradient_call *g, TF_Output *room) {
   for (int i = 0; i < output_count(g); i++)
     room[i] = above(g, i);
@@ -180,7 +182,7 @@ static void unpack(gradient_call *g) {
 
 /* ---- Gathering ---- */
 
-/* Rows that were gathered along the first dimension: slices, whatever happens to them later. */
+/* The sparse gradient of a tensor of `shape`, from which rows were gathered along dimension 0. */
 static dp_gradient rows(gradient_call *g, TF_Output shape, TF_Output indices) {
   dp_scope *s = g->scope;
   TF_Output count = dp_reshape(s, dp_size(s, indices), dp_const_vector(s, DP_INTS(1)));
@@ -220,8 +222,9 @@ static TF_Output product_of(dp_scope *s, TF_Output shape, TF_Output begin, TF_Ou
   return dp_prod(s, part, integer(s, 0));
 }
 
-/* Any axis, any batch. The parameters are batch, outer, axis, inner, each as one dimension; rows of
- * a batch and its axis are summed, with the other two behind them. */
+/* Gathering along any axis, with any number of batch dimensions. The gathered tensor is seen as
+ * (batch, outer, axis, inner). The gradient is rearranged as rows (batch x index, outer x inner),
+ * and the rows of one (batch, axis) are summed. */
 static TF_Output gather_along(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output shape = shape_of(s, input(g, 0)), rank = dp_size(s, shape), zero = integer(s, 0);
@@ -284,7 +287,8 @@ static void tensor_scatter_sub(gradient_call *g) {
   GIVE(g, 2, dp_neg(g->scope, dp_gather_nd(g->scope, above(g, 0), input(g, 1))));
 }
 
-/* Equal among those that gave the result: the tensor itself and the updates. */
+/* The gradient is divided equally among the elements that are equal to the result: the tensor's
+ * own and those of the updates. */
 static void tensor_scatter_extreme(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), at = input(g, 1), y = output(g, 0), dy = above(g, 0);
@@ -324,7 +328,8 @@ static void dynamic_stitch(gradient_call *g) {
     GIVE(g, half + i, dp_gather(g->scope, above(g, 0), input(g, i)));
 }
 
-/* A row for each of `values` in order: the places that were chosen get what arrived. */
+/* Each chosen element gets the gradient of its value. `places` are its numbers in the flat input.
+ */
 static void top_k(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), shape = shape_of(s, x), zero = integer(s, 0), one = integer(s, 1);
@@ -372,13 +377,13 @@ static void matrix_band_part(gradient_call *g) {
   GIVE(g, 0, dp_matrix_band_part(g->scope, above(g, 0), input(g, 1), input(g, 2)));
 }
 
-/* The second form had no choice: its short diagonals all begin at the left. */
+/* The V2 ops have no attribute `align`: their short diagonals are aligned to the left. */
 static const char *alignment(gradient_call *g) {
   const char *align = string_attr(g, "align");
   return align ? align : "LEFT_LEFT";
 }
 
-/* The newer forms, with an offset and a padding: k, rows, columns, value. */
+/* V2 and V3: (diagonal, k, rows, columns, padding value) */
 static void matrix_diag_v3(gradient_call *g) {
   dp_scope *s = g->scope;
   GIVE(g, 0,

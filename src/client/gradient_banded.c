@@ -1,7 +1,9 @@
-/* Gradients of banded matrices, which are stored by their diagonals. */
+/* Gradients of products and solutions with tridiagonal and banded triangular matrices. Such a
+ * matrix is stored as its diagonals, so that its gradient is one number per stored element too. */
 #include "client/gradient_internal.h"
 
-/* Elements begin..end of dimension `axis`, -1 or -2; 0 as the end is the last one. */
+/* Elements begin to end - 1 of dimension `axis`, which is -1 or -2. An end of 0 is that of the
+ * dimension. */
 static TF_Output part(dp_scope *s, TF_Output value, int axis, int begin, int end) {
   if (axis == -1)
     return dp_strided_slice(s, value, dp_const_vector(s, DP_INTS(0, begin)),
@@ -13,7 +15,7 @@ static TF_Output part(dp_scope *s, TF_Output value, int axis, int begin, int end
                           .end_mask = end ? 4 : 6);
 }
 
-/* Each element moves one place towards the first or the last; a zero follows it. */
+/* Shifts along `axis` by one place, towards the first or the last; a zero fills the free place. */
 static TF_Output shifted(dp_scope *s, TF_Output value, int axis, bool to_first) {
   TF_Output zero = dp_zeros_like(s, part(s, value, axis, 0, 1)), place = integer(s, axis);
   return to_first ? dp_concat_v2(s, DP_OUTPUTS(part(s, value, axis, 1, 0), zero), place)
@@ -42,7 +44,7 @@ static void multiply(gradient_call *g) {
   GIVE(g, 3, dp_add(s, dp_add(s, upper, middle), lower));
 }
 
-/* solve(diagonals, right): those above, on and below the main one, as rows. */
+/* solve(diagonals, right). The rows of `diagonals` are the upper, the main and the lower one. */
 static void solve(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output diagonals = input(g, 0), x = output(g, 0), below = integer(s, -1);
@@ -67,7 +69,7 @@ static TF_Output batch_shape(dp_scope *s, TF_Output value) {
                           dp_const_vector(s, DP_INTS(-2)), dp_const_vector(s, DP_INTS(1)));
 }
 
-/* The bands of a matrix of `count` diagonals, the main one among them at one end. */
+/* `count` diagonals of a matrix: the main one and those below it, or those above it. */
 static TF_Output bands(dp_scope *s, TF_Output matrix, TF_Output count, bool is_lower) {
   TF_Output far = dp_sub(s, count, integer(s, 1)), zero = integer(s, 0);
   TF_Output range =
@@ -75,7 +77,7 @@ static TF_Output bands(dp_scope *s, TF_Output matrix, TF_Output count, bool is_l
   return dp_matrix_diag_part_v3(s, matrix, range, number_like(s, matrix, 0), .align = "LEFT_RIGHT");
 }
 
-/* solve(bands, right), whose batches are broadcast. */
+/* solve(bands, right). The batch dimensions of the two are broadcast. */
 static void triangular_solve(gradient_call *g) {
   dp_scope *s = g->scope;
   bool is_turned = bool_attr(g, "adjoint"), is_lower = bool_attr(g, "lower");

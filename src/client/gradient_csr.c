@@ -1,6 +1,6 @@
-/* Gradients of compressed sparse matrices. The gradient of such a matrix is one too, with values
- * where the matrix has values: what the others would get is left out, not computed where that can
- * be avoided. */
+/* Gradients of compressed sparse matrices (CSR). The gradient of such a matrix is a CSR matrix with
+ * values at the same places. Other elements get no gradient. A product with a dense matrix computes
+ * only these values; a product of two sparse matrices is computed whole and then pruned. */
 #include "client/gradient_internal.h"
 
 typedef dp_csr_sparse_matrix_to_sparse_tensor_outputs sparse_parts;
@@ -58,7 +58,8 @@ typedef struct operand {
   int form;
 } operand;
 
-/* The same operand, conjugated where only that is asked: products have no word for it. */
+/* The operand's matrix. The product op can transpose, or transpose and conjugate; an operand that
+ * is conjugated only is conjugated here. */
 static TF_Output ready(dp_scope *s, operand x, TF_DataType type) {
   return x.form == CONJUGATED && is_complex(type) ? dp_conj(s, x.matrix) : x.matrix;
 }
@@ -70,15 +71,16 @@ static TF_Output multiply(dp_scope *s, operand a, operand b, TF_DataType type) {
       .adjoint_b = b.form == ADJOINT);
 }
 
-/* One number for each place of a sparse matrix, in the order of the places. */
+/* The places of the values as numbers in the flat matrix, ascending. */
 static TF_Output flat_places(dp_scope *s, const sparse_parts *parts) {
   TF_Output flat = dp_cast(s, dp_const_vector(s, DP_INTS(-1)), TF_INT64);
   TF_Output places = dp_sparse_reshape(s, parts->indices, parts->dense_shape, flat).output_indices;
   return dp_reshape(s, places, dp_const_vector(s, DP_INTS(1, -1)));
 }
 
-/* `matrix` at the places where `pattern` has values; zeros where it has none itself. A place behind
- * all others, with a zero, is what is found for those. */
+/* The values of `matrix` at the places of `pattern`; 0 where `matrix` has no value. Each place is
+ * looked up among the matrix's places, to which one place behind all others is appended, so that
+ * the lookup always finds something. */
 static TF_Output pruned(dp_scope *s, TF_Output matrix, TF_Output pattern, TF_DataType type) {
   sparse_parts all = parts_of(s, matrix, type), kept = parts_of(s, pattern, type);
   TF_Output last = dp_const_int64(s, INT64_MAX), ones = dp_const_vector(s, DP_INTS(1, 1));
@@ -96,8 +98,8 @@ static TF_Output pruned(dp_scope *s, TF_Output matrix, TF_Output pattern, TF_Dat
   return dp_sparse_tensor_to_csr_sparse_matrix(s, kept.indices, result, kept.dense_shape);
 }
 
-/* With C = op(A) op(B): d op(A) = dC op(B)', d op(B) = op(A)' dC. Undoing a transposition of the
- * result turns both factors and their order. */
+/* With C = op(A) op(B): d op(A) = dC op(B)', d op(B) = op(A)' dC. If op transposes, dA is the
+ * transposed product: both factors are transposed and change places. */
 static void sparse_product(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_DataType type = type_attr(g, "type");
@@ -112,7 +114,7 @@ static void sparse_product(gradient_call *g) {
               input(g, 1), type));
 }
 
-/* ---- A sparse times a dense matrix: C = op(A) op(B), which may be turned and conjugated ---- */
+/* ---- Sparse times dense, P = op(A) op(B); the output may be P transposed or conjugated ---- */
 
 static TF_Output turned(dp_scope *s, TF_Output matrix, int form) {
   if (!(form & TURNED))
@@ -121,7 +123,7 @@ static TF_Output turned(dp_scope *s, TF_Output matrix, int form) {
   return form & CONJUGATED ? result : conjugate(s, result);
 }
 
-/* Columns of the indices: all but one of the last two. */
+/* The index of each value without its column, or without its row. */
 static TF_Output places(dp_scope *s, TF_Output indices, bool is_row) {
   TF_Output begin = dp_const_vector(s, DP_INTS(0, 0)), by_one = dp_const_vector(s, DP_INTS(1, 1));
   TF_Output rows = dp_strided_slice(s, indices, begin, dp_const_vector(s, DP_INTS(0, -1)), by_one,
@@ -135,7 +137,7 @@ static TF_Output places(dp_scope *s, TF_Output indices, bool is_row) {
   return dp_concat_v2(s, DP_OUTPUTS(batch, columns), integer(s, 1));
 }
 
-/* dP op(B)', only where A has values: each is the product of a row of dP and one of op(B). */
+/* dP op(B)', only where A has values: each value is the dot product of two gathered rows. */
 static TF_Output sparse_side(gradient_call *g, TF_Output dp) {
   dp_scope *s = g->scope;
   int a = form_of(g, true), b = form_of(g, false);
@@ -148,7 +150,7 @@ static TF_Output sparse_side(gradient_call *g, TF_Output dp) {
       s, old.indices, a & CONJUGATED ? conjugate(s, values) : values, old.dense_shape);
 }
 
-/* op(A)' dP, turned back as B was. */
+/* op(A)' dP, transposed and conjugated as op(B) is. */
 static TF_Output dense_side(gradient_call *g, TF_Output dy, bool is_turned) {
   dp_scope *s = g->scope;
   int b = form_of(g, false);

@@ -1,8 +1,10 @@
-/* Gradients of matrix decompositions and of least squares. Where eigenvalues or singular values
- * meet, these have no limit; what is 1 / 0 there counts as 0. */
+/* Gradients of matrix decompositions (eigenvalues, QR, singular values, square roots) and of least
+ * squares. The formulas divide by differences of eigenvalues or singular values. Where two of them
+ * are equal the gradient does not exist, and 1 / 0 counts as 0. In the comments ' is the adjoint.
+ */
 #include "client/gradient_internal.h"
 
-/* a b, each turned and conjugated or not. */
+/* a b, or the same with the adjoint of a, of b, or of both. */
 static TF_Output product(dp_scope *s, TF_Output a, bool is_a_turned, TF_Output b,
                          bool is_b_turned) {
   return dp_batch_mat_mul_v2(s, a, b, .adj_x = is_a_turned, .adj_y = is_b_turned);
@@ -22,7 +24,7 @@ static TF_Output times(dp_scope *s, TF_Output a, TF_Output b) {
   return product(s, a, false, b, false);
 }
 
-/* Turned, not conjugated. */
+/* Transposed without being conjugated. */
 static TF_Output transposed(dp_scope *s, TF_Output matrix) {
   return conjugate(s, adjoint(s, matrix));
 }
@@ -31,14 +33,14 @@ static bool is_complex(TF_Output value) {
   return type_of(value) == TF_COMPLEX64 || type_of(value) == TF_COMPLEX128;
 }
 
-/* A scalar: the size of dimension `axis`, counted from the end. */
+/* A scalar: the size of dimension `axis`, which is negative. */
 static TF_Output size_from_end(dp_scope *s, TF_Output value, int axis) {
   return dp_strided_slice(s, shape_of(s, value), dp_const_vector(s, DP_INTS(axis)),
                           dp_const_vector(s, DP_INTS(axis + 1)), dp_const_vector(s, DP_INTS(1)),
                           .shrink_axis_mask = 1, .end_mask = axis == -1);
 }
 
-/* Elements from..to of the last dimension; NULL: from the first, to the last. */
+/* Elements `from` to `to` - 1 of the last dimension; NULL: from the first, or to the last. */
 static TF_Output columns(dp_scope *s, TF_Output value, const TF_Output *from, const TF_Output *to) {
   TF_Output zero = integer(s, 0);
   return dp_strided_slice(s, value, dp_pack(s, DP_OUTPUTS(zero, from ? *from : zero)),
@@ -82,8 +84,8 @@ static void self_adjoint_eigen(gradient_call *g) {
   GIVE(g, 0, dp_matrix_set_diag(s, lower, half));
 }
 
-/* What the eigenvectors' gradient adds between V'^-1 and V'. Their length is 1, so that no gradient
- * goes along them. */
+/* The part of M in dA = V'^-1 M V' that the gradient of the eigenvectors adds. Eigenvectors have
+ * length 1, so the part of their gradient that would change the length is taken out. */
 static TF_Output vector_part(gradient_call *g, TF_Output v) {
   dp_scope *s = g->scope;
   TF_Output along = inner(s, v, above(g, 1));
@@ -119,7 +121,7 @@ static TF_Output minus_adjoint(dp_scope *s, TF_Output x) {
   return dp_sub(s, x, adjoint(s, x));
 }
 
-/* Of at least as many rows as columns. */
+/* The gradient of a matrix with at least as many rows as columns. */
 static TF_Output qr_deep(dp_scope *s, TF_Output q, TF_Output r, TF_Output dq, TF_Output dr) {
   TF_Output qdq = inner(s, q, dq), rdr = outer(s, r, dr);
   TF_Output lower = dp_matrix_band_part(s, dp_add(s, minus_adjoint(s, qdq), minus_adjoint(s, rdr)),
@@ -129,14 +131,14 @@ static TF_Output qr_deep(dp_scope *s, TF_Output q, TF_Output r, TF_Output dq, TF
   TF_Output da = dp_add(s, along, across);
   if (!is_complex(q))
     return da;
-  /* The diagonal of r is real: no gradient turns it. */
+  /* The diagonal of r is real: the part that would make it complex is taken out. */
   TF_Output turn = dp_matrix_diag_part(s, dp_sub(s, rdr, adjoint(s, qdq)));
   TF_Output half = dp_mul(s, number_like(s, turn, 0.5), dp_sub(s, turn, dp_conj(s, turn)));
   TF_Output back = dp_matrix_diag(s, dp_conj(s, half));
   return dp_add(s, da, solved_right(s, times(s, q, back), r));
 }
 
-/* A = Q (U V) with a square Q U, and nothing in V when there are no more columns than rows. */
+/* R = (U V) with a square U, so A = (Q U, Q V). V is empty unless A has more columns than rows. */
 static void qr(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output q = output(g, 0), dr = above(g, 1), rank = size_from_end(s, q, -1);
@@ -151,18 +153,19 @@ static void qr(gradient_call *g) {
 
 typedef struct singular {
   dp_scope *scope;
-  TF_Output values, u, v, d_values, du, dv; /* of a matrix that has at least as many columns */
+  TF_Output values, u, v, d_values, du, dv; /* of a matrix with no more rows than columns */
   int64_t rows, columns;
   bool is_full;
 } singular;
 
-/* The part of V that belongs to singular values. */
+/* The columns of V that belong to singular values; a full V has more. */
 static TF_Output thin(const singular *d, TF_Output v) {
   TF_Output rows = integer(d->scope, (int32_t)d->rows);
   return columns(d->scope, v, NULL, &rows);
 }
 
-/* What goes along the rows of V: U (dS + (F U'dU + its adjoint) S + S (F V'dV + its adjoint)) V' */
+/* The part of the gradient in the space of V's columns:
+ * U (dS + (F U'dU + its adjoint) S + S (F V'dV + its adjoint)) V' */
 static TF_Output svd_along(const singular *d) {
   dp_scope *s = d->scope;
   TF_Output v = thin(d, d->v), dv = thin(d, d->dv), scale = dp_matrix_diag(s, d->values);
@@ -179,7 +182,7 @@ static TF_Output svd_along(const singular *d) {
   return times(s, d->u, outer(s, middle, v));
 }
 
-/* What goes elsewhere, when there are more columns than rows: U S^-1 (dV' - dV'V V') */
+/* The part outside of that space, if there are more columns than rows: U S^-1 (dV' - dV'V V') */
 static TF_Output svd_across(const singular *d) {
   dp_scope *s = d->scope;
   TF_Output v = thin(d, d->v), dv = thin(d, d->dv), rows = integer(s, (int32_t)d->rows);
@@ -261,7 +264,7 @@ static TF_Output reshaped(dp_scope *s, TF_Output value, TF_Output rows, TF_Outpu
   return dp_concat_v2(s, DP_OUTPUTS(batch, matrix), integer(s, 0));
 }
 
-/* With Y Y = A: dX of Y' dX + dX Y' = dY, solved as one system. */
+/* With Y Y = A, the gradient X of A solves Y' X + X Y' = dY, which is one linear system. */
 static void square_root(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output y = output(g, 0), size = size_from_end(s, y, -1), all = dp_mul(s, size, size);

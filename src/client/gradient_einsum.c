@@ -1,7 +1,9 @@
-/* The gradient of Einsum, which is Einsum again: with "ab,bc->ac", "ac,bc->ab" and "ab,ac->bc". A
- * label that only one operand has was summed over: its gradient is the same along it. "..." stands
- * for dimensions that are broadcast, and is one label here, '.'; the gradient is summed over those
- * that an operand does not have. */
+/* The gradients of Einsum, which are Einsums again: those of "ab,bc->ac" are "ac,bc->ab" and
+ * "ab,ac->bc".
+ *
+ * A label that only one operand has was summed over, so the gradient is repeated along it. "..."
+ * stands for dimensions that are broadcast; it is the one label '.' here. The gradient is summed
+ * over the broadcast dimensions that an operand does not have. */
 #include "client/gradient_internal.h"
 
 #include <stdio.h>
@@ -43,7 +45,7 @@ static bool parse(const char *text, equation *out) {
     else if (*text != ' ' && *text != '.')
       append(part, *text);
   }
-  /* An operand without "..." has none of its dimensions. */
+  /* An operand without "..." has zero such dimensions. */
   for (int i = 0; i < out->count && has(out->result, '.'); i++)
     if (!has(out->operands[i], '.'))
       append(out->operands[i], '.');
@@ -52,7 +54,7 @@ static bool parse(const char *text, equation *out) {
 
 /* ---- Equations as text ---- */
 
-/* Each label is written once, and "..." for '.': at most 3 characters more than there are. */
+/* Writes each label, and "..." for '.'. The text is at most 2 characters longer than `from`. */
 static char *write_labels(char *to, const char *from) {
   for (; *from; from++)
     if (*from == '.')
@@ -75,13 +77,14 @@ static TF_Output sum_product(dp_scope *s, const char *a, TF_Output x, const char
 
 /* ---- Labels that were summed over ---- */
 
-/* The place of a label: from the end when it stands behind "...". */
+/* The place of a label; negative, counted from the end, if it stands behind "...". */
 static int64_t place_of(const char *operand, char label) {
   const char *at = strchr(operand, label), *dots = strchr(operand, '.');
   return dots && dots < at ? (at - operand) - (int64_t)strlen(operand) : at - operand;
 }
 
-/* Repeats `value` along the labels of `lost`, which come first, in the sizes that `shape` has. */
+/* Repeats `value` along the labels of `lost`, which become its first dimensions. `shape` is that of
+ * the operand and has their sizes. */
 static TF_Output repeat(dp_scope *s, const char *operand, const char *lost, TF_Output shape,
                         TF_Output value) {
   int64_t places[MOST_LABELS];
@@ -95,7 +98,7 @@ static TF_Output repeat(dp_scope *s, const char *operand, const char *lost, TF_O
   return dp_broadcast_to(s, value, wide);
 }
 
-/* `value` has the labels `kept`; the answer those of `operand`. */
+/* Brings `value` from the labels `kept` to the labels of `operand`. */
 static TF_Output widen(dp_scope *s, const char *operand, const char *kept, TF_Output shape,
                        TF_Output value) {
   labels lost = "", all;
@@ -110,7 +113,7 @@ static TF_Output widen(dp_scope *s, const char *operand, const char *kept, TF_Ou
 
 /* ---- Dimensions that were broadcast ---- */
 
-/* Those that "..." stands for in an operand. */
+/* The sizes of the dimensions that "..." stands for in an operand. */
 static TF_Output dots_of(dp_scope *s, const char *operand, TF_Output shape) {
   int64_t before = strchr(operand, '.') - operand, behind = (int64_t)strlen(operand) - before - 1;
   return dp_strided_slice(s, shape, dp_const_vector(s, DP_INTS(before)),

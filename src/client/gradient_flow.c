@@ -1,8 +1,10 @@
-/* Gradients of what passes values on: identities, variables, conditionals. Slices pass as slices.
+/* Gradients of ops that pass values on: identities, reads of variables, optionals, and the Switch
+ * and Merge of conditionals. A sparse gradient that passes through an identity stays sparse. The
+ * Enter, Exit and NextIteration of while loops are handled as part of their loop (gradient_loop.c).
  */
 #include "client/gradient_internal.h"
 
-/* One value, as it is. */
+/* Passes the gradient on as it is, dense or sparse. */
 static void passed_on(gradient_call *g) {
   g->below[0] = g->above[0];
 }
@@ -32,7 +34,7 @@ static void checked_v2(gradient_call *g) {
                             "detected in gradient."));
 }
 
-/* The gradient of an optional value is one too. */
+/* The gradient of an optional is an optional. */
 static void optional_from_value(gradient_call *g) {
   int count = input_count(g);
   TF_DataType *types = DP_NEW_ARRAY(TF_DataType, count + 1);
@@ -61,7 +63,7 @@ static void optional_get_value(gradient_call *g) {
   dp_free(parts);
 }
 
-/* Each branch gets the gradient if it was the one that was taken. */
+/* The gradient goes to the branch that was taken. */
 static void merge(gradient_call *g) {
   dp_scope *s = g->scope;
   for (int i = 0; i < input_count(g); i++) {
@@ -70,7 +72,8 @@ static void merge(gradient_call *g) {
   }
 }
 
-/* What comes from either branch; from one that gives nothing, zeros if it is taken. */
+/* The gradient comes from the branch that was taken. If that branch has none, zeros stand for it.
+ */
 static void switched(gradient_call *g) {
   GIVE(g, 0, dp_merge(g->scope, DP_OUTPUTS(above(g, 0), above(g, 1))).output);
 }

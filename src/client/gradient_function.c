@@ -1,13 +1,16 @@
-/* Gradients of calls, and of functional conditionals and loops.
+/* Gradients of function calls, and of functional conditionals (If, Case) and loops (While).
  *
- * Each is undone on a copy: its functions are put into the graph as v1 control flow, reading copies
- * of the same inputs, and the gradients of that are taken. So the forward pass is computed once
- * more for the gradient, which is right only for functions without effects; others are refused. */
+ * A called function for which the library names a gradient function calls that. All else is
+ * differentiated on a copy: the functions are inlined into the graph as v1 control flow, which
+ * reads the same inputs, and the gradients of the copy are taken. So the forward pass is computed a
+ * second time for the gradient. That is right only for functions without side effects; functions
+ * with side effects are refused (inline.c). */
 #include "client/gradient_internal.h"
 #include "client/inline_internal.h"
 #include "client/loop_internal.h"
 
-/* Inputs first.. of the op, each by itself, so that gradients end there. */
+/* An Identity of each input from `first` on. They are the xs of the copy: its gradients end there.
+ */
 static TF_Output *copy_inputs(gradient_call *g, int first) {
   int count = input_count(g) - first;
   TF_Output *copies = DP_NEW_ARRAY(TF_Output, count + 1);
@@ -18,8 +21,8 @@ static TF_Output *copy_inputs(gradient_call *g, int first) {
 
 /* ---- Calls ---- */
 
-/* The function has a gradient of its own: it takes the arguments and what arrives at the results.
- */
+/* Inlines the gradient function that the library names. It takes the function's arguments and the
+ * gradients of its results. */
 static void call_given(gradient_call *g, const dp_func *gradient) {
   int count = input_count(g), results = output_count(g);
   TF_Output *inputs = DP_NEW_ARRAY(TF_Output, count + results + 1);
@@ -101,9 +104,10 @@ static void conditional(gradient_call *g) {
   dp_free(outputs);
 }
 
-/* Puts all branches of a case into the graph: number i runs when the first input is i, the last one
- * for all others. Each takes its inputs from what those before it left; the number goes with them,
- * to tell that they were taken. `inputs` are consumed; `outputs` has the results of each branch. */
+/* Puts all branches of a Case into the graph. Branch i runs if the first input is i; the last
+ * branch runs for every other number. Each branch takes all inputs, the number too, from a Switch
+ * behind the branch before it; an Identity of the number keeps its operations in the branch.
+ * `inputs` are overwritten; `outputs` gets the results of each branch. */
 static void case_branches(gradient_call *g, TF_Output *inputs, int count, TF_Output *outputs) {
   dp_scope *s = g->scope;
   const dp_attr *branches = attribute(g, "branches");

@@ -1,4 +1,5 @@
-/* What gradient functions of several families share. */
+/* Small pieces that gradient functions of several families share: constants, conjugates, sums over
+ * broadcast dimensions, gradients by way of a copy. Contracts are in gradient_internal.h. */
 #include "client/gradient_internal.h"
 
 dp_partial_shape known_shape(gradient_call *g, int index) {

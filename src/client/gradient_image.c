@@ -1,4 +1,5 @@
-/* Gradients of image ops: patches, warps, colours, and pools whose windows are drawn. */
+/* Gradients of image ops: patches, warps, scaling, dilation, fractional pools, RGB to HSV. The
+ * gradients of resizing and cropping are in gradient_nn.c. */
 #include "client/gradient_internal.h"
 
 /* ---- Patches: (batch, places..., channels) to (batch, places..., window x channels) ---- */
@@ -17,7 +18,8 @@ static TF_Output places(dp_scope *s, TF_Output shape) {
                           dp_const_vector(s, DP_INTS(1)));
 }
 
-/* 1, 2, ... in the places of one image of one channel, and how many they are. */
+/* One image of one channel whose elements are numbered 1, 2, ...; count_out is how many there are.
+ */
 static TF_Output numbered(dp_scope *s, TF_Output shape, TF_Output *count_out) {
   TF_Output one = dp_const_int64(s, 1), ones = dp_cast(s, dp_const_vector(s, DP_INTS(1)), TF_INT64);
   TF_Output inner = places(s, shape);
@@ -26,8 +28,9 @@ static TF_Output numbered(dp_scope *s, TF_Output shape, TF_Output *count_out) {
   return dp_reshape(s, numbers, dp_concat_v2(s, DP_OUTPUTS(ones, inner, ones), integer(s, 0)));
 }
 
-/* `sources` are the numbers' patches, in which 0 is padding: what arrives at a window's place goes
- * where it was read. Sums drop what has the id -1. */
+/* `sources` are the patches of the numbered image: each element says from where it was read, and 0
+ * is padding. The gradient of an element is added at the place it was read from. Padding gets the
+ * id -1, which segment sums ignore. */
 static TF_Output put_back(gradient_call *g, TF_Output sources, TF_Output count) {
   dp_scope *s = g->scope;
   TF_Output shape = sizes(s, input(g, 0)), turn = dp_const_vector(s, DP_INTS(1, 0, 2));
@@ -61,7 +64,7 @@ static void volume_patches(gradient_call *g) {
 
 /* ---- Warps ---- */
 
-/* A transform is a matrix of 3 x 3 without its last number, which is 1. */
+/* A transform is the first 8 numbers of a 3 x 3 matrix, whose last number is 1. */
 static TF_Output inverse_transforms(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output rows = dp_reshape(s, input(g, 1), dp_const_vector(s, DP_INTS(-1, 8)));
@@ -118,7 +121,7 @@ static void dilation(gradient_call *g) {
                                      rates, padding));
 }
 
-/* Outputs: the pooled values, and where windows begin, in rows and in columns. */
+/* Outputs: the pooled values, where windows begin in rows, where windows begin in columns. */
 static void fractional_max(gradient_call *g) {
   GIVE(g, 0,
        dp_fractional_max_pool_grad(g->scope, input(g, 0), output(g, 0), above(g, 0), output(g, 1),
@@ -134,8 +137,9 @@ static void fractional_average(gradient_call *g) {
 
 /* ---- Colours ---- */
 
-/* What the three derivatives share; `big` and `small` are 1 for the channel that is the largest or
- * the smallest (of equal ones the first or the last, as in the forward op) and 0 for others. */
+/* What the derivatives of hue, saturation and value share. `big` is 1 for the largest channel and 0
+ * for the others, `small` the same for the smallest. Of equal channels the first is the largest and
+ * the last is the smallest, as in the forward op. */
 typedef struct colours {
   dp_scope *scope;
   TF_Output channel[3], big[3], small[3], positive[3];
@@ -156,7 +160,7 @@ static TF_Output minus(const colours *c, TF_Output a, TF_Output b) {
   return dp_sub(c->scope, a, b);
 }
 
-/* 0 where the divisor is. */
+/* a / b, and 0 where b is 0. */
 static TF_Output over(const colours *c, TF_Output a, TF_Output b) {
   return dp_div_no_nan(c->scope, a, b);
 }
@@ -185,7 +189,7 @@ static colours colours_of(gradient_call *g) {
   return c;
 }
 
-/* (max - min) / max, for channel i. */
+/* The derivative of the saturation, (max - min) / max, for channel i. */
 static TF_Output saturation_slope(const colours *c, int i) {
   dp_scope *s = c->scope;
   int next = (i + 1) % 3, last = (i + 2) % 3;
@@ -197,8 +201,9 @@ static TF_Output saturation_slope(const colours *c, int i) {
   return times(c, c->positive[i], minus(c, as_big, over(c, c->small[i], most)));
 }
 
-/* The hue's derivative for channel i when channel k is the largest: the hue is then the difference
- * of the other two over the range, in sixths. `sign` is 1 when k comes before i in the round. */
+/* The derivative of the hue for channel i where channel k is the largest. The hue is then the
+ * difference of the other two channels over (max - min), in sixths. `sign` is 1 if k comes before i
+ * in the cycle red, green, blue. */
 static TF_Output hue_slope_below(const colours *c, int i, int k, double sign) {
   dp_scope *s = c->scope;
   int other = 3 - i - k, next = (i + 1) % 3, last = (i + 2) % 3;

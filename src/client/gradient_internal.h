@@ -1,10 +1,11 @@
-/* What a gradient function sees, and the tables that hold them.
+/* What a gradient function may use, and the tables that hold these functions.
  *
- * An op's gradient is one short function in the family's file and one row of its table. It reads
- * the forward pass with input() and output(), what arrives with above(), and answers with GIVE for
- * each input that has a gradient. Nodes are made with the constructors, in `scope`; errors stick
- * there, so that nothing is checked. In the body of a loop input() and output() give the values of
- * the iteration that is being undone. */
+ * The gradient of an op is one short function in the file of its family, and one row in the table
+ * that ends the file. The function reads the forward pass with input() and output(), and the
+ * gradients of the op's outputs with above(). It answers with one GIVE per input that has a
+ * gradient. It makes nodes in `scope`, with the constructors of downpour.h. Errors stick to the
+ * scope, so the function checks nothing. In the body of a loop, input() and output() give the
+ * values of the iteration that is being undone. The graph's lock is held. */
 #ifndef DP_CLIENT_GRADIENT_INTERNAL_H
 #define DP_CLIENT_GRADIENT_INTERNAL_H
 
@@ -17,13 +18,13 @@ typedef struct gradient_call {
   gradient_engine *engine;
   dp_scope *scope;
   TF_Operation *operation;
-  const dp_gradient *above; /* by output; may not exist */
+  const dp_gradient *above; /* by output; some may not exist (dp_gradient_exists) */
   dp_gradient *below;       /* by input; zeroed */
-  const bool *wanted;       /* by input: whether anybody asks for it */
+  const bool *wanted;       /* by input: whether its gradient is needed */
 } gradient_call;
 
 typedef void (*gradient_fn)(gradient_call *g);
-/* `compute` NULL: the op passes no gradient on, and that is right so. */
+/* `compute` NULL: no gradient goes through the op, and that is no error. */
 typedef struct gradient_row {
   const char *op;
   gradient_fn compute;
@@ -36,15 +37,16 @@ extern const gradient_row dp_gradient_array[], dp_gradient_flow[], dp_gradient_f
     dp_gradient_einsum[], dp_gradient_norm[], dp_gradient_signal[], dp_gradient_sparse[],
     dp_gradient_special[], dp_gradient_csr[], dp_gradient_ragged[], dp_gradient_image[],
     dp_gradient_decompose[], dp_gradient_banded[];
-/* Of nodes whose op is a function of the graph's library. */
+/* The row for nodes whose op is a function of the graph's library. */
 extern const gradient_row dp_gradient_direct_call;
 
-/* The forward value, as it can be read where the gradient is computed. */
+/* A value of the forward pass, as the gradient's nodes can read it: outside of loops the value
+ * itself, in the body of a loop what gradient_loop.c popped from a stack. */
 TF_Output dp_gradient_forward(gradient_engine *engine, TF_Output value);
-/* What arrives at an output, as one tensor; zeros when nothing does. */
+/* The gradient of an output as one dense tensor; zeros if it has none. */
 TF_Output dp_gradient_above(gradient_call *g, int output);
 
-/* A name for this call of gradients, the same for all of its nodes. */
+/* A name for this call of dp_gradients. It is the same for all nodes that the call adds. */
 const char *dp_gradient_source(const gradient_engine *engine);
 
 static inline TF_Output input(gradient_call *g, int index) {
@@ -65,14 +67,14 @@ static inline int output_count(const gradient_call *g) {
   return g->operation->node->output_count;
 }
 
-/* `value` is not even computed when nobody asks for that gradient. */
+/* Sets the gradient of input `index`. `value` is evaluated only if that gradient is needed. */
 #define GIVE(g, index, value)                                                                      \
   do {                                                                                             \
     if ((g)->wanted[index])                                                                        \
       (g)->below[index] = (dp_gradient){.values = (value)};                                        \
   } while (0)
 
-/* ---- Attributes of the forward node; its op has them, so that there is no error ---- */
+/* ---- Attributes of the forward node. int_, float_ and type_attr: the op must declare it ---- */
 static inline const dp_attr *attribute(const gradient_call *g, const char *name) {
   return dp_node_attr(g->operation->node, name);
 }
@@ -103,29 +105,30 @@ static inline const char *string_attr(const gradient_call *g, const char *name) 
 static inline TF_DataType type_of(TF_Output value) {
   return value.oper ? (TF_DataType)dp_dtype_base((int)TF_OperationOutputType(value)) : 0;
 }
-/* What the graph tells about the shape of an input. */
+/* The shape of an input as far as it was inferred when the graph was built. */
 dp_partial_shape known_shape(gradient_call *g, int index);
-/* A number of the type of `like`. */
+/* A scalar constant of the type of `like`. */
 TF_Output number_like(dp_scope *scope, TF_Output like, double value);
-/* A tensor of that number in the shape of `like`. */
+/* A tensor of the type and shape of `like`, filled with the number. */
 TF_Output filled_like(dp_scope *scope, TF_Output like, double value);
 TF_Output integer(dp_scope *scope, int32_t value);
 TF_Output shape_of(dp_scope *scope, TF_Output value);
 /* Conj for complex types; the value itself for others. */
 TF_Output conjugate(dp_scope *scope, TF_Output value);
-/* Transposes the last two dimensions, conjugated. */
+/* Transposes the last two dimensions and conjugates complex values. */
 TF_Output adjoint(dp_scope *scope, TF_Output matrix);
 
-/* The dimensions along which inputs 0 and 1 were broadcast. */
+/* The shapes of two operands, and the axes along which each was broadcast. */
 typedef struct broadcast_pair {
   TF_Output shapes[2], axes[2];
 } broadcast_pair;
 broadcast_pair broadcast_of(dp_scope *scope, TF_Output a, TF_Output b);
-/* Sums `value`, a gradient of the broadcast result, to the shape of input `side`. */
+/* Sums `value`, which has the shape of the broadcast result, to the shape of operand `side`. */
 TF_Output unbroadcast(dp_scope *scope, const broadcast_pair *pair, int side, TF_Output value);
 
-/* Gives inputs first.. the gradients of a copy of the op: `outputs` stand for the op's first, and
- * are computed from `inputs`, which stand for its inputs. */
+/* Takes the gradients of a copy of the op. The caller has built `outputs` from `inputs`: output i
+ * of the copy has the value of output i of the op, input i of the copy the value of the op's input
+ * first + i. That input is given the gradient of the copy's input i. */
 void give_from_copy(gradient_call *g, int first, dp_outputs inputs, dp_outputs outputs);
 
 #endif

@@ -1,11 +1,12 @@
 /* Gradients through v1 while loops.
  *
- * A loop is undone by a second one that runs as often, backwards: its variables are the gradients
- * of the first one's variables, its body is the gradient of the first one's body. What that reads
- * of the forward pass was pushed to a stack in each iteration and is popped in the opposite order.
- * Counters make the loops run equally often and keep the stacks in order: the next iteration of
- * either waits until all pushes (pops) of the one before are done. What a branch of a conditional
- * computes is pushed only when the branch is taken, and popped under the same condition. */
+ * A forward loop is undone by a backward loop, which runs as many iterations. The variables of the
+ * backward loop are the gradients of the forward loop's variables. Its body is the gradient of the
+ * forward body. Forward values that it reads are pushed to a stack in each forward iteration and
+ * popped in the opposite order. Each loop has a counter, which makes both run equally often and
+ * keeps the stacks in order: the next iteration waits until all pushes, or pops, of this iteration
+ * are done. A value from a branch of a conditional is pushed only if the branch is taken, and
+ * popped under the same condition. */
 #include "client/gradient_engine_internal.h"
 
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static bool is_own_exit(const gradient_loop *loop, const TF_Operation *operation
   return false;
 }
 
-/* Everything that the loop's entries reach, up to its exits. */
+/* Marks everything that depends on the loop's Enters, up to its exits. */
 static void fill_loop(gradient_loop *loop, TF_Graph *graph, int32_t node_count) {
   loop->node_count = node_count;
   loop->has = DP_NEW_ARRAY(bool, node_count + 1);
@@ -150,21 +151,23 @@ void dp_gradient_loops_enter(gradient_engine *engine, gradient_loops *loops) {
 /* ---- The two loops and their stacks ---- */
 
 typedef struct loop_undo {
-  gradient_engine *outer; /* that met the loop */
-  gradient_engine *body;
+  gradient_engine *outer; /* the engine that met the loop */
+  gradient_engine *body;  /* the engine that walks the loop's body */
   gradient_loop *loop;
-  dp_scope *forward_outside, *forward; /* around and in the loop */
-  dp_scope *outside, *backward;        /* around and in the one that undoes it */
+  dp_scope *forward_outside, *forward; /* outside and inside of the forward loop */
+  dp_scope *outside, *backward;        /* outside and inside of the backward loop */
   loop_frame back;
-  TF_Operation *forward_pivot, *forward_sync; /* in each iteration: its begin; all pushes */
-  TF_Operation *pivot, *sync;                 /* ... its begin; all pops */
+  TF_Operation *forward_pivot; /* runs at the start of each forward iteration */
+  TF_Operation *forward_sync;  /* runs after all pushes of a forward iteration */
+  TF_Operation *pivot, *sync;  /* the same in the backward loop; `sync` waits for all pops */
   TF_Output backward_condition;
   dp_map *values; /* "node:output" -> TF_Output* in the arena */
 } loop_undo;
 
 static TF_Output stacked(loop_undo *undo, TF_Output value);
 
-/* A value that stands where the loop stands, for where the loop that undoes it stands. */
+/* A value from beside the forward loop, for use beside the backward loop. Inside of an outer loop
+ * the two are in different loops, and the value goes over a stack. */
 static TF_Output carry_back(loop_undo *undo, TF_Output value) {
   return undo->outer->undo ? stacked(undo->outer->undo, value) : value;
 }
@@ -185,7 +188,7 @@ static TF_Output count_forward(loop_undo *undo) {
   return count.after;
 }
 
-/* Runs as many times as the count says. */
+/* Makes the counter of the backward loop, which runs `count` times. */
 static void count_back(loop_undo *undo, TF_Output count) {
   loop_value left = dp_loop_enter(&undo->back, count);
   dp_scope *test = dp_loop_scope(undo->outside, left.merged.oper);
@@ -201,7 +204,7 @@ static void count_back(loop_undo *undo, TF_Output count) {
   if (!dp_scope_ok(undo->outside))
     return;
   dp_client_add_control(next.oper, undo->sync);
-  if (undo->outer->undo) /* all pops of this loop come before the next of the one around */
+  if (undo->outer->undo) /* the outer loop's next iteration comes after all pops of this loop */
     dp_client_add_control(undo->outer->undo->sync, left.after.oper);
 }
 
@@ -217,9 +220,10 @@ static bool is_own_enter(const gradient_loop *loop, const TF_Operation *operatio
          strcmp(dp_node_attr(operation->node, "frame_name")->string.data, loop->frame) == 0;
 }
 
-/* Walks back from the value to the Switch it depends on, past conditionals that have ended (`depth`
- * of them are open) and past loops within. The search stays in the loop; `output_out` is the
- * branch. NULL: the value is there in every iteration. */
+/* Walks back from a value, inside of the loop, to the Switch of the branch in which it is computed;
+ * `output_out` is the branch. The walk passes over whole conditionals, whose Merge it meets before
+ * their Switch (`depth` counts those it is in), and over inner loops. NULL: the value is computed
+ * in every iteration. */
 static TF_Operation *find_branch(const gradient_loop *loop, TF_Output value, int depth, bool *seen,
                                  int *output_out) {
   TF_Operation *operation = value.oper;
@@ -247,7 +251,7 @@ static TF_Operation *find_branch(const gradient_loop *loop, TF_Output value, int
   return found;
 }
 
-/* The handle of a stack, there only when the branch is taken that pushed. */
+/* The handle of a stack, available only if the branch that pushed `value` was taken. */
 static TF_Output guard(loop_undo *undo, TF_Output value, TF_Output handle) {
   bool *seen = DP_NEW_ARRAY(bool, undo->loop->node_count + 1);
   int output = 0;
@@ -264,7 +268,7 @@ static TF_Output guard(loop_undo *undo, TF_Output value, TF_Output handle) {
 
 /* ---- Values of the forward pass ---- */
 
-/* A value from outside all loops, in the forward or the backward body. */
+/* Enters a value from outside of all loops into the forward or the backward body, loop by loop. */
 static TF_Output enter_all(loop_undo *undo, TF_Output value, bool is_back) {
   if (undo->outer->undo)
     value = enter_all(undo->outer->undo, value, is_back);
@@ -274,8 +278,8 @@ static TF_Output enter_all(loop_undo *undo, TF_Output value, bool is_back) {
   return dp_loop_constant(&frame, value);
 }
 
-/* Pushes a value of the forward body in each iteration; gives what is popped. Loops within loops
- * need no more than one stack: the counters keep their iterations in order too. */
+/* Pushes a value of the forward body in each iteration, and gives the popped value in the backward
+ * body. Nested loops need only one stack, because the counters keep their iterations in order. */
 static TF_Output stacked(loop_undo *undo, TF_Output value) {
   TF_DataType type = type_of(value);
   const loop_undo *first = undo;
@@ -331,7 +335,7 @@ TF_Output dp_gradient_forward(gradient_engine *engine, TF_Output value) {
 
 /* ---- Undoing a loop ---- */
 
-/* What arrived at the end of a variable; zeros in its shape where nothing did. */
+/* The gradient of a variable's final value; zeros of its shape if none arrived. */
 static TF_Output final_gradient(loop_undo *undo, loop_variable *variable) {
   dp_gradient sum = {0};
   if (variable->exit && dp_gradient_sum(undo->outer, variable->exit, &sum))
@@ -343,7 +347,7 @@ static TF_Output final_gradient(loop_undo *undo, loop_variable *variable) {
   return dp_zeros_like(undo->outside, carry_back(undo, last));
 }
 
-/* A variable's gradient through all iterations, or for a constant the sum over them. */
+/* Closes the backward loop's variables and gives the gradients of the initial values. */
 static void give_variables(loop_undo *undo, dp_gradient *below, loop_value *values, int count) {
   int at = 0;
   for (size_t i = 0; i < undo->loop->variables.count && at < count; i++) {
@@ -361,6 +365,7 @@ static void give_variables(loop_undo *undo, dp_gradient *below, loop_value *valu
   }
 }
 
+/* The gradient of a loop constant is the sum over all iterations. */
 static void give_constant(loop_undo *undo, TF_Operation *enter, const dp_gradient *below) {
   TF_Output value = {source_of(enter, 0), enter->node->inputs[0].output};
   if (!dp_gradient_exists(below) || !dp_gradient_is_wanted(undo->outer, value))
@@ -440,7 +445,7 @@ void dp_gradient_loop_undo(gradient_engine *engine, gradient_loop *loop) {
   loop_undo undo = {.outer = engine, .loop = loop, .values = dp_map_create()};
   undo.outside = dp_scope_named(engine->scope, dp_arena_printf(arena, "%s_grad", loop->frame));
   undo.forward_outside = undo.outside;
-  if (engine->undo) { /* the loop stands in the body of another: so does what belongs to it */
+  if (engine->undo) { /* an inner loop: its counter runs in the forward body of the outer loop */
     undo.forward_outside = dp_scope_named(undo.outside, "forward");
     undo.forward_outside->source_control = engine->undo->forward_pivot;
   }

@@ -1,5 +1,5 @@
-/* Gradients of elementwise arithmetic. Complex types follow TensorFlow: a derivative is conjugated
- * before it is multiplied. */
+/* Gradients of elementwise arithmetic, and of casts and complex parts. Complex types follow
+ * TensorFlow: the derivative is conjugated before it is multiplied with the gradient. */
 #include "client/gradient_internal.h"
 
 /* ---- One input ---- */
@@ -25,7 +25,7 @@ static void passed_on(gradient_call *g) {
   GIVE(g, 0, above(g, 0));
 }
 
-/* Flat wherever it is smooth. */
+/* The derivative is 0 wherever it exists. */
 static void flat(gradient_call *g) {
   GIVE(g, 0, dp_zeros_like(g->scope, input(g, 0)));
 }
@@ -205,7 +205,8 @@ static void reciprocal_again(gradient_call *g) {
 
 /* ---- Two inputs, broadcast ---- */
 
-/* Gives both gradients of a broadcasting op; a and b are those of the broadcast result. */
+/* Gives both gradients of a broadcasting op. a and b are gradients in the shape of the result; they
+ * are summed to the shapes of the inputs. */
 #define GIVE_BROADCAST(g, a, b)                                                                    \
   do {                                                                                             \
     broadcast_pair pair = broadcast_of((g)->scope, input(g, 0), input(g, 1));                      \
@@ -326,7 +327,7 @@ static TF_Output as_number(gradient_call *g, TF_Output truth) {
   return dp_cast(g->scope, truth, type_of(above(g, 0)));
 }
 
-/* x log y, 0 where x is */
+/* x log y, and 0 where x is 0 */
 static void x_log_y(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), y = input(g, 1);

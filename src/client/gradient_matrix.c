@@ -1,4 +1,5 @@
-/* Gradients of products, inverses and factors of matrices. */
+/* Gradients of matrix products, solutions, inverses, determinants and Cholesky factors. In the
+ * comments ' is the adjoint. Decompositions are in gradient_decompose.c. */
 #include "client/gradient_internal.h"
 
 static TF_Output multiply(dp_scope *s, TF_Output a, bool is_a_turned, TF_Output b,
@@ -6,7 +7,8 @@ static TF_Output multiply(dp_scope *s, TF_Output a, bool is_a_turned, TF_Output 
   return dp_mat_mul(s, a, b, .transpose_a = is_a_turned, .transpose_b = is_b_turned);
 }
 
-/* With op(a) op(b) = y: da = dy op(b)', db = op(a)' dy, turned again where a or b was. */
+/* With op(a) op(b) = y: d op(a) = dy op(b)', d op(b) = op(a)' dy. Where op transposes, da or db is
+ * transposed too. */
 static void mat_mul(gradient_call *g) {
   dp_scope *s = g->scope;
   bool ta = bool_attr(g, "transpose_a"), tb = bool_attr(g, "transpose_b");
@@ -49,7 +51,7 @@ static TF_Output batch_shape(dp_scope *s, TF_Output value) {
                           dp_const_vector(s, DP_INTS(-2)), dp_const_vector(s, DP_INTS(1)));
 }
 
-/* The batches are broadcast. */
+/* The same with batch dimensions that are broadcast. */
 static void batch_mat_mul_broadcast(gradient_call *g) {
   dp_scope *s = g->scope;
   dp_broadcast_gradient_args_outputs axes =
@@ -92,7 +94,7 @@ static void triangular_solve(gradient_call *g) {
   GIVE(g, 1, db);
 }
 
-/* A number for each matrix times (A^-1)'. */
+/* (A^-1)' of each matrix of a batch, times one number per matrix. */
 static TF_Output scaled_inverse(gradient_call *g, TF_Output factors) {
   dp_scope *s = g->scope;
   TF_Output turned = dp_matrix_inverse(s, input(g, 0), .adjoint = true);
@@ -105,7 +107,7 @@ static void determinant(gradient_call *g) {
   GIVE(g, 0, scaled_inverse(g, dp_mul(g->scope, above(g, 0), output(g, 0))));
 }
 
-/* Outputs: the sign, whose gradient is nothing, and the logarithm. */
+/* Outputs: the sign, through which no gradient goes, and the logarithm. */
 static void log_determinant(gradient_call *g) {
   GIVE(g, 0, scaled_inverse(g, above(g, 1)));
 }
@@ -138,7 +140,7 @@ static void cholesky(gradient_call *g) {
   GIVE(g, 0, dp_mul(s, number_like(s, l, 0.5), both));
 }
 
-/* One of two factors, for a product that skips zeros. */
+/* A factor of SparseMatMul, which skips the zeros of factors that are marked sparse. */
 typedef struct skipping {
   TF_Output matrix;
   bool is_turned, is_sparse;
@@ -151,7 +153,7 @@ static TF_Output multiply_skipping(dp_scope *s, skipping a, skipping b, TF_DataT
   return type == TF_FLOAT ? product : dp_cast(s, product, type);
 }
 
-/* As MatMul, of factors that may be of a shorter type than their product. */
+/* As mat_mul; a factor may be bfloat16 where the product is float. */
 static void skipping_mat_mul(gradient_call *g) {
   dp_scope *s = g->scope;
   skipping a = {input(g, 0), bool_attr(g, "transpose_a"), bool_attr(g, "a_is_sparse")};
@@ -167,7 +169,7 @@ static void skipping_mat_mul(gradient_call *g) {
                    : multiply_skipping(s, to_b, dy_b, type_of(b.matrix)));
 }
 
-/* Only the values of the sparse side and the dense side have gradients. */
+/* product(indices, values, shape, b): the values and b have gradients. */
 static void sparse_dense(gradient_call *g) {
   dp_scope *s = g->scope;
   bool ta = bool_attr(g, "adjoint_a"), tb = bool_attr(g, "adjoint_b");

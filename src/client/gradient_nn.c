@@ -1,5 +1,7 @@
-/* Gradients of the ops of neural networks: activations, losses, convolutions, pools,
- * normalizations. */
+/* Gradients of the ops of neural networks: activations, losses, bias, convolutions, pools, local
+ * response normalization, fake quantization, resizing, LSTM cells. Where TensorFlow has an op that
+ * computes the gradient (ReluGrad, Conv2DBackpropInput...), it is used. Batch normalization is in
+ * gradient_norm.c. */
 #include "client/gradient_internal.h"
 
 #include <string.h>
@@ -48,7 +50,7 @@ static void leaky_relu_again(gradient_call *g) {
        dp_leaky_relu_grad(g->scope, above(g, 0), input(g, 1), .alpha = float_attr(g, "alpha")));
 }
 
-/* EluGrad(dy, y) is dy (y + 1) where y is negative; so its slope in y is dy there, and 0 else. */
+/* EluGrad(dy, y) = dy (y + 1) where y < 0. Its derivative for y is dy there, and 0 elsewhere. */
 static void elu_again(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output y = input(g, 1), dy = input(g, 0), zero = dp_zeros_like(s, y);
@@ -80,13 +82,13 @@ static void log_softmax(gradient_call *g) {
   GIVE(g, 0, dp_sub(s, dy, dp_mul(s, last_sum(s, dy), y)));
 }
 
-/* ---- Losses: the forward op already made the gradient of its logits ---- */
+/* ---- Losses: output 1 of the forward op is already the gradient of the logits ---- */
 
 static TF_Output each_row(dp_scope *s, TF_Output vector, TF_Output rows) {
   return dp_mul(s, dp_expand_dims(s, vector, integer(s, -1)), rows);
 }
 
-/* Adds what arrives at the second output, the gradient itself, when something does. */
+/* The gradient of the logits. If output 1 has a gradient (of the second order), it is added. */
 static TF_Output logits(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output first = each_row(s, above(g, 0), output(g, 1));
@@ -114,7 +116,7 @@ static void bias_add(gradient_call *g) {
   GIVE(g, 1, dp_bias_add_grad(g->scope, above(g, 0), .data_format = string_attr(g, "data_format")));
 }
 
-/* Without a layout: the bias belongs to the last dimension. */
+/* BiasAddV1 has no attribute data_format: the bias belongs to the last dimension. */
 static void bias_add_v1(gradient_call *g) {
   GIVE(g, 0, above(g, 0));
   GIVE(g, 1, dp_bias_add_grad(g->scope, above(g, 0)));
@@ -332,7 +334,7 @@ static void average_pool3d_again(gradient_call *g) {
                      .data_format = string_attr(g, "data_format")));
 }
 
-/* The forward op already made the gradient for each loss; the labels have none. */
+/* Output 1 of the forward op is already the gradient of each loss. The labels have none. */
 static void temporal_loss(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output factors =
@@ -349,7 +351,7 @@ static void local_response(gradient_call *g) {
                    .alpha = float_attr(g, "alpha"), .beta = float_attr(g, "beta")));
 }
 
-/* ---- Quantization, which passes on what lies inside its range ---- */
+/* ---- Quantization: the gradient passes where the input lies inside of the range ---- */
 
 #define QUANT_OPTIONS(g)                                                                           \
   .num_bits = int_attr(g, "num_bits"), .narrow_range = bool_attr(g, "narrow_range")
@@ -378,7 +380,7 @@ static void fake_quant_channels(gradient_call *g) {
   GIVE(g, 2, d.backprop_wrt_max);
 }
 
-/* The older forms pass on everything. */
+/* QuantizeAndDequantize up to V3, and the gradient op of V4, pass the whole gradient on. */
 static void quantize(gradient_call *g) {
   GIVE(g, 0, above(g, 0));
 }
@@ -429,8 +431,8 @@ static void crop_and_resize(gradient_call *g) {
 
 /* ---- Recurrent cells ---- */
 
-/* lstm(length, x, cs, h, w, wci, wcf, wco, b): i, cs, f, o, ci, co, h; what arrives at cs and at h
- * counts. `lstm_grad` is the constructor of that version's gradient. */
+/* lstm(length, x, cs, h, w, wci, wcf, wco, b): i, cs, f, o, ci, co, h. Only the gradients of cs and
+ * h are used. `lstm_grad` is the constructor of the gradient op of that version. */
 #define GIVE_LSTM(g, lstm_grad)                                                                    \
   do {                                                                                             \
     __auto_type d =                                                                                \
@@ -458,8 +460,8 @@ static void block_lstm_v2(gradient_call *g) {
 
 /* ---- Isotonic regression ---- */
 
-/* Each segment of a row got its mean: so does what arrives. A segment of row i has the number it
- * has there plus i times the row's length. */
+/* The forward op replaces each segment of a row by its mean, so the gradient of a segment is the
+ * mean of its gradients. Segment k of row i gets the id k + i * (length of a row). */
 static void isotonic(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output dy = above(g, 0), segments = output(g, 1), shape = shape_of(s, segments);

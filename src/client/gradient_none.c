@@ -1,5 +1,5 @@
-/* Ops whose outputs do not change smoothly with their inputs, or at all: no gradient goes through
- * them, and that is no error. */
+/* Ops through which no gradient goes, because their outputs are not differentiable or do not depend
+ * on their inputs. A walk ends at them without an error. An op that is in no table is an error. */
 #include "client/gradient_internal.h"
 
 const gradient_row dp_gradient_none[] = {

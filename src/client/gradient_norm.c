@@ -1,12 +1,13 @@
-/* Gradients of batch normalization, and of these gradients.
+/* Gradients of batch normalization, and the gradients of its gradient ops (second order).
  *
- * The second order is not written out: what the gradient op computes is built once more of simple
- * ops, over copies of its inputs, and the gradients of that are taken. */
+ * The second order is not written out as formulas. The result of the gradient op is built again
+ * from simple ops, which read copies of its inputs, and the gradients of these ops are taken. */
 #include "client/gradient_internal.h"
 
 #include <string.h>
 
-/* In training the forward op kept mean and variance of the batch; else those that were fed. */
+/* Mean and variance: in training the batch's own, which the forward op gave as outputs; else the
+ * forward op's inputs. */
 static TF_Output saved(gradient_call *g, int index) {
   return bool_attr(g, "is_training") ? output(g, 2 + index) : input(g, 2 + index);
 }
@@ -55,12 +56,12 @@ static void batch_norm_v0(gradient_call *g) {
 
 /* ---- The second order ---- */
 
-/* What the copy is built with. */
+/* What the simple ops are built with. */
 typedef struct norm_copy {
   dp_scope *scope;
   int rank;
-  int64_t axes[8];   /* all but the channels' */
-  int64_t column[8]; /* the shape of a value a channel, to be broadcast: 1, -1, 1, 1 */
+  int64_t axes[8];   /* all axes but that of the channels */
+  int64_t column[8]; /* the shape of one value per channel, for broadcasting: 1, -1, 1, 1 */
   TF_Output epsilon;
 } norm_copy;
 
@@ -92,8 +93,8 @@ static TF_Output column(const norm_copy *c, TF_Output vector) {
   return dp_reshape(c->scope, vector, dp_const_vector(c->scope, ((dp_ints){c->column, c->rank})));
 }
 
-/* Input gradient, scale gradient and offset gradient of a batch that was normalized by itself:
- * with d = x - mean and v = var + epsilon, scale / sqrt(v) (dy - mean(dy) - d mean(dy d) / v). */
+/* In training: the gradients of x, scale and offset. With d = x - mean and v = var + epsilon, that
+ * of x is scale / sqrt(v) (dy - mean(dy) - d mean(dy d) / v). */
 static void build_training(const norm_copy *c, TF_Output dy, TF_Output x, TF_Output scale,
                            TF_Output *outputs) {
   dp_scope *s = c->scope;
@@ -118,7 +119,7 @@ static void build_fixed(const norm_copy *c, TF_Output dy, TF_Output x, TF_Output
   outputs[2] = sum(c, dy);
 }
 
-/* Inputs: dy, x, scale, and the moments, which are not asked for gradients. */
+/* Inputs: dy, x, scale, and the moments, which get no gradient. */
 static void batch_norm_again(gradient_call *g) {
   dp_scope *s = g->scope;
   norm_copy c = copy_of(g);

@@ -1,4 +1,5 @@
-/* Gradients of ragged tensors (row splits, values): only the values have any. */
+/* Gradients of ragged tensors, which are row splits and values. The values have gradients, and so
+ * have default values that an op fills in; row splits have none. */
 #include "client/gradient_internal.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@ static TF_Output flat(dp_scope *s, TF_Output value) {
   return dp_reshape(s, value, dp_const_vector(s, DP_INTS(-1)));
 }
 
-/* Elements begin.. of a vector, up to `end` when that is not 0. */
+/* Elements `begin` to `end` - 1 of a vector. An end of 0 is that of the vector. */
 static TF_Output piece(dp_scope *s, TF_Output vector, int begin, int end) {
   return dp_strided_slice(s, vector, dp_const_vector(s, DP_INTS(begin)),
                           dp_const_vector(s, DP_INTS(end)), dp_const_vector(s, DP_INTS(1)),
@@ -24,8 +25,8 @@ static void fill_empty_rows(gradient_call *g) {
 
 /* ---- As one value ---- */
 
-/* Whether the variants are a vector, one for each row. Of an unknown shape they are taken for one
- * when that leaves a dimension of rows. */
+/* Whether the variants are a vector, one per row, and not a scalar. If the shape is unknown they
+ * are taken for a vector if the output has a ragged dimension. */
 static bool is_batch(gradient_call *g) {
   dp_partial_shape shape = known_shape(g, 0);
   if (shape.rank > 1)
@@ -85,7 +86,7 @@ static int ragged_dimensions(gradient_call *g) {
   return count;
 }
 
-/* Which of the values each place of the result holds, or -1. */
+/* For each place of the result, the number of the value that it holds; -1: the default. */
 static TF_Output sources(gradient_call *g) {
   dp_scope *s = g->scope;
   const dp_attr *types = attribute(g, "row_partition_types");
@@ -106,7 +107,7 @@ static TF_Output sources(gradient_call *g) {
   return result;
 }
 
-/* The places that hold a value, as slices. */
+/* The sparse gradient of the values: the gradients of the places that hold one. */
 static dp_gradient value_rows(gradient_call *g, TF_Output from) {
   dp_scope *s = g->scope;
   TF_Output shape = shape_of(s, input(g, 1)), ids = flat(s, from);
@@ -118,7 +119,7 @@ static dp_gradient value_rows(gradient_call *g, TF_Output from) {
                        .dense_shape = shape};
 }
 
-/* The sum over the places that hold the default. */
+/* The gradient of the default: the sum over the places that hold it. */
 static TF_Output default_sum(gradient_call *g, TF_Output from) {
   dp_scope *s = g->scope;
   TF_Output inner = piece(s, shape_of(s, input(g, 1)), 1, 0);

@@ -1,9 +1,11 @@
-/* Gradients of reductions, running sums and segments. */
+/* Gradients of reductions over axes, of running sums and products, and of reductions by segment.
+ * The gradient of a maximum or minimum is divided equally among the elements that are equal to it.
+ */
 #include "client/gradient_internal.h"
 
 /* ---- Reductions over axes ---- */
 
-/* The shape of the input with 1 where it was reduced. */
+/* The shape of the input with 1 for the reduced dimensions. */
 static TF_Output kept_shape(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output shape = shape_of(s, input(g, 0)), rank = dp_rank(s, input(g, 0));
@@ -25,7 +27,7 @@ static void sum(gradient_call *g) {
   GIVE(g, 0, spread(g, above(g, 0)));
 }
 
-/* How many elements of the input went into each of the output. */
+/* How many elements of the input went into each element of the output. */
 static TF_Output group_size(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output all = dp_size(s, input(g, 0)), some = dp_size(s, output(g, 0));
@@ -38,7 +40,7 @@ static void mean(gradient_call *g) {
   GIVE(g, 0, dp_real_div(s, spread(g, above(g, 0)), count));
 }
 
-/* Equal among those that are the extreme. */
+/* Max and Min: equal shares for all elements that are the extreme. */
 static void extreme(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output shape = kept_shape(g), y = dp_reshape(s, output(g, 0), shape);
@@ -48,8 +50,8 @@ static void extreme(gradient_call *g) {
   GIVE(g, 0, dp_mul(s, dp_div(s, is_it, count), dy));
 }
 
-/* Each element's factor is the product of the others: those before times those behind. The reduced
- * axes go to the front, as one. */
+/* The derivative for an element is the product of all others: of those before it times those behind
+ * it. For that the reduced axes are moved to the front and made one. */
 static void product(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), shape = shape_of(s, x), rank = dp_rank(s, x);
@@ -101,8 +103,9 @@ static void running_product(gradient_call *g) {
   GIVE(g, 0, dp_div(s, running(g, dp_mul(s, product, above(g, 0))), x));
 }
 
-/* With y = log of the running sum of exp(x): exp(x) times the running sum, from the other end, of
- * dy exp(-y). As that may overflow, it is kept as a logarithm too, one for each sign of dy. */
+/* With y = log of the running sum of exp(x), dx is exp(x) times the running sum, from the other
+ * end, of dy exp(-y). That may overflow, so it is computed as a logarithm, for positive dy only;
+ * the caller adds up the parts for dy and -dy. */
 static TF_Output running_log_part(gradient_call *g, TF_Output dy) {
   dp_scope *s = g->scope;
   double lowest = type_of(dy) == TF_DOUBLE ? -1.7976931348623157e308 : -3.4028234663852886e38;
@@ -120,7 +123,7 @@ static void running_log_sum(gradient_call *g) {
   GIVE(g, 0, dp_sub(s, running_log_part(g, above(g, 0)), negative));
 }
 
-/* Equal among the elements of the row that are the chosen one. */
+/* Equal shares for all elements of the row that are equal to the chosen one. */
 static void nth_element(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output end = integer(s, -1), dy = dp_expand_dims(s, above(g, 0), end);
@@ -147,7 +150,7 @@ static void segment_mean(gradient_call *g) {
   GIVE(g, 0, dp_gather(s, scaled, ids));
 }
 
-/* Equal among the rows that are the extreme of their segment. */
+/* Equal shares for all rows that are the extreme of their segment. */
 static void segment_extreme(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), ids = input(g, 1), dy = above(g, 0);
@@ -157,7 +160,7 @@ static void segment_extreme(gradient_call *g) {
   GIVE(g, 0, dp_select(s, is_it, share, dp_zeros_like(s, share)));
 }
 
-/* Rows of `value` by segment, zeros for rows of no segment (a negative number). */
+/* For each id the row of `value` with that number; zeros for a negative id, which is no segment. */
 static TF_Output gather_segments(gradient_call *g, TF_Output value, TF_Output ids) {
   dp_scope *s = g->scope;
   TF_Output zero = number_like(s, ids, 0);
@@ -188,9 +191,10 @@ static void unsorted_extreme(gradient_call *g) {
   GIVE(g, 0, dp_select(s, is_in, share, dp_zeros_like(s, share)));
 }
 
-/* The product of the others in the segment. By division, where nothing is zero; a single zero has
- * the product of the rest, and next to two zeros nothing counts. `sum` and `product` go by
- * segment, `rows` spreads again. */
+/* The derivative of a segment's product for one element is the product of the others. It is
+ * computed by division. An element that is the only zero gets the product of the rest; in a segment
+ * with two zeros all derivatives are 0. `sum` and `product` reduce by segment, `rows` takes a value
+ * per segment back to the rows. */
 typedef struct segment_calls {
   TF_Output (*sum)(gradient_call *g, TF_Output value);
   TF_Output (*product)(gradient_call *g, TF_Output value);

@@ -1,5 +1,6 @@
-/* Gradients of Fourier transforms. One transform undoes the other, but for the number of elements;
- * the transforms of real signals leave out the half that follows from the rest. */
+/* Gradients of Fourier transforms. The gradient of a transform is the inverse transform times the
+ * number of elements, and the other way round. Transforms of real signals (RFFT) leave out the half
+ * of the spectrum that follows from symmetry. */
 #include "client/gradient_internal.h"
 
 /* The last `rank` dimensions of `value`. */
@@ -34,14 +35,14 @@ static void inverse(gradient_call *g, int rank) {
   GIVE(g, 0, dp_div(s, transformed(s, dy, rank), count));
 }
 
-/* The last of a vector, as a vector. */
+/* The last element of a vector, as a vector. */
 static TF_Output last(dp_scope *s, TF_Output vector) {
   return dp_strided_slice(s, vector, dp_const_vector(s, DP_INTS(-1)),
                           dp_const_vector(s, DP_INTS(0)), dp_const_vector(s, DP_INTS(1)),
                           .end_mask = 1);
 }
 
-/* What was left out counts for nothing: zeros stand for it. */
+/* The half that RFFT leaves out gets no gradient: zeros are put in its place. */
 static void real_forward(gradient_call *g, int rank) {
   dp_scope *s = g->scope;
   TF_Output dy = above(g, 0), length = input(g, 1), zero = integer(s, 0);
@@ -55,8 +56,8 @@ static void real_forward(gradient_call *g, int rank) {
   GIVE(g, 0, dp_mul(s, real, elements(s, length, type_of(input(g, 0)))));
 }
 
-/* How often each of the kept elements counts: 1, 2, 2, ..., and 1 for the middle one, which an even
- * length has. */
+/* How often each kept element occurs in the whole spectrum: 1, 2, 2, ... If the length is even
+ * there is a middle element, which occurs once. */
 static TF_Output counts(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output kept = last(s, shape_of(s, input(g, 0))), length = last(s, input(g, 1));

@@ -1,4 +1,5 @@
-/* Gradients of sparse tensors (indices, values, shape): only the values have any. */
+/* Gradients of sparse tensors, which are indices, values and shape. The values have gradients, and
+ * so have dense operands and default values; indices and shapes have none. */
 #include "client/gradient_internal.h"
 
 static void reorder(gradient_call *g) {
@@ -33,7 +34,8 @@ static void fill_empty_rows(gradient_call *g) {
   GIVE(g, 3, parts.d_default_value);
 }
 
-/* Where in a smaller tensor of shape `kept`, of the same rank, each value of the sparse one is. */
+/* For each value of the sparse tensor, its index in a tensor of the shape `kept`: of the same rank,
+ * with some sizes reduced to 1. */
 static TF_Output places_in(gradient_call *g, TF_Output kept) {
   dp_scope *s = g->scope;
   return dp_floor_div(s, input(g, 0), dp_floor_div(s, input(g, 2), kept));
@@ -50,9 +52,10 @@ static void reduce_sum(gradient_call *g) {
   GIVE(g, 1, dp_gather_nd(s, dp_reshape(s, above(g, 0), kept), places_in(g, kept)));
 }
 
-/* ---- A sparse and a dense tensor, which is broadcast: (indices, values, shape, dense) ---- */
+/* ---- Sparse with dense, where the dense side is broadcast: (indices, values, shape, dense) ----
+ */
 
-/* The shape of the dense side with ones in front, as long as that of the sparse side. */
+/* The shape of the dense side, with ones in front to make its rank that of the sparse side. */
 static TF_Output long_shape(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output shape = dp_shape(s, input(g, 3), .out_type = TF_INT64);
@@ -94,7 +97,7 @@ static void over_dense(gradient_call *g) {
   GIVE(g, 3, scattered(g, &side, dp_mul(s, above(g, 0), slope)));
 }
 
-/* As the dense one, over what each row has: (dy - sum(dy y)) y */
+/* As the dense softmax, over the values that each row has: (dy - sum(dy y)) y */
 static void softmax(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output at = input(g, 0), shape = input(g, 2), y = output(g, 0), dy = above(g, 0);

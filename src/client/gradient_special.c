@@ -1,5 +1,6 @@
-/* Gradients of special functions: of Bessel, Fresnel, gamma, zeta and their kin. Where a derivative
- * has no value of its own (at 0, say), it is what TensorFlow gives there. */
+/* Gradients of special functions (Bessel, Fresnel, gamma, beta, zeta...) and of random samples with
+ * respect to their parameters. At points where a formula is undefined, such as 0 / 0 at x = 0, the
+ * gradient is the number that TensorFlow gives. */
 #include "client/gradient_internal.h"
 
 /* ---- One input: `x` and `y` are the op's input and output ---- */
@@ -136,7 +137,7 @@ static void bessel_y1(gradient_call *g) {
 
 /* ---- Several inputs, broadcast ---- */
 
-/* Gives input `index` what `value`, of the broadcast shape, sums to. */
+/* Gives input `index` the gradient for the derivative `value`, which has the broadcast shape. */
 static void give_side(gradient_call *g, int index, TF_Output value) {
   broadcast_pair pair = broadcast_of(g->scope, input(g, index), output(g, 0));
   GIVE(g, index, unbroadcast(g->scope, &pair, 0, times(g, value)));
@@ -180,13 +181,13 @@ static void zeta(gradient_call *g) {
   give_side(g, 1, dp_neg(s, dp_mul(s, x, next)));
 }
 
-/* For x alone: the next order. */
+/* For x alone: the polygamma function of the next order. */
 static void polygamma(gradient_call *g) {
   dp_scope *s = g->scope;
   give_side(g, 1, dp_polygamma(s, dp_add(s, input(g, 0), number(g, 1)), input(g, 1)));
 }
 
-/* x log(1 + y), 0 where x is */
+/* x log(1 + y), and 0 where x is 0 */
 static void x_log_one_plus_y(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output x = input(g, 0), y = input(g, 1);
@@ -195,13 +196,13 @@ static void x_log_one_plus_y(gradient_call *g) {
   give_side(g, 1, dp_xdivy(s, x, dp_add(s, y, number(g, 1))));
 }
 
-/* The neighbour of x moves as x does; the direction does not matter. */
+/* The derivative for x1 is 1; for x2, which only gives the direction, it is 0. */
 static void next_after(gradient_call *g) {
   give_side(g, 0, filled_like(g->scope, output(g, 0), 1));
   give_side(g, 1, dp_zeros_like(g->scope, output(g, 0)));
 }
 
-/* ---- Samples, which follow their parameter alpha ---- */
+/* ---- Samples, as functions of their parameter alpha ---- */
 
 static void follow_alpha(gradient_call *g, int index) {
   give_side(g, index, dp_random_gamma_grad(g->scope, input(g, index), output(g, 0)));
@@ -219,20 +220,22 @@ static void stateless_gamma_v3(gradient_call *g) {
   follow_alpha(g, 4);
 }
 
-/* The normal distribution up to x: erfc(-x / sqrt(2)) / 2 */
+/* The normal distribution function: erfc(-x / sqrt(2)) / 2 */
 static TF_Output normal_up_to(dp_scope *s, TF_Output x) {
   TF_Output far = dp_erfc(s, dp_mul(s, x, number_like(s, x, -0.70710678118654752)));
   return dp_mul(s, far, number_like(s, x, 0.5));
 }
 
-/* exp((x^2 - bound^2) / 2) * share: how a sample moves with a bound, all in standard deviations. */
+/* The derivative of a sample for a bound: exp((x^2 - bound^2) / 2) * share. x and bound are counted
+ * in standard deviations from the mean. */
 static TF_Output follow_bound(gradient_call *g, TF_Output x, TF_Output bound, TF_Output share) {
   dp_scope *s = g->scope;
   TF_Output squares = minus(g, dp_square(s, x), dp_square(s, bound));
   return dp_mul(s, dp_exp(s, dp_mul(s, squares, number_like(s, x, 0.5))), share);
 }
 
-/* (shape, seed, mean, deviation, low, high): a sample keeps its rank between the bounds. */
+/* (shape, seed, mean, deviation, low, high). When a bound moves, a sample stays at the same
+ * quantile between the bounds. */
 static void truncated_normal(gradient_call *g) {
   dp_scope *s = g->scope;
   TF_Output standard[3], values[] = {output(g, 0), input(g, 4), input(g, 5)}, up_to[3];

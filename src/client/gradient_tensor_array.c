@@ -1,8 +1,11 @@
-/* Gradients of tensor arrays: what was read from an array is written to its gradient array, and the
- * other way round. The flow orders the operations, in both directions. */
+/* Gradients of tensor arrays. An array has a gradient array, with one gradient per element. The
+ * gradient of a read is a write to the gradient array, and the gradient of a write is a read. The
+ * flow value orders the operations of the forward pass; its gradient orders those of the gradients.
+ */
 #include "client/gradient_internal.h"
 
-/* The gradient array of input 0. All of one call of gradients share one: its name is the source. */
+/* The gradient array of input 0. It is named by the source, so that all operations that one call of
+ * dp_gradients adds share it. */
 static dp_tensor_array_grad_v3_outputs gradient_array(gradient_call *g, TF_Output flow) {
   return dp_tensor_array_grad_v3(g->scope, input(g, 0), flow, dp_gradient_source(g->engine));
 }

@@ -1,4 +1,5 @@
-/* Gradients of tensor lists: the gradient of a list is a list. */
+/* Gradients of tensor lists. The gradient of a list is a list of the same length, with one gradient
+ * per element. So the gradient of pushing is popping, of getting an element setting it. */
 #include "client/gradient_internal.h"
 
 static TF_DataType element_type(gradient_call *g) {
@@ -10,14 +11,14 @@ static TF_Output element_shape(gradient_call *g, TF_Output list) {
   return dp_tensor_list_element_shape(g->scope, list, TF_INT32);
 }
 
-/* The shape of `tensor` but for its first dimension. */
+/* The shape of `tensor` without its first dimension. */
 static TF_Output inner_shape(dp_scope *s, TF_Output tensor) {
   TF_Output one = dp_const_vector(s, DP_INTS(1));
   return dp_strided_slice(s, shape_of(s, tensor), one, dp_const_vector(s, DP_INTS(0)), one,
                           .end_mask = 1);
 }
 
-/* An empty list that is as long as input 0. */
+/* A list as long as input 0, whose elements are not set. */
 static TF_Output same_length(gradient_call *g) {
   TF_Output list = input(g, 0);
   return dp_tensor_list_reserve(g->scope, element_shape(g, list),
@@ -50,7 +51,7 @@ static void from_tensor(gradient_call *g) {
   GIVE(g, 0, dp_tensor_list_stack(s, above(g, 0), element_shape(g, output(g, 0)), element_type(g)));
 }
 
-/* get(list, index, shape): a list of nothing but this element */
+/* get(list, index, shape): the gradient is a list in which only this element is set */
 static void get_item(gradient_call *g) {
   GIVE(g, 0, dp_tensor_list_set_item(g->scope, same_length(g), input(g, 1), above(g, 0)));
 }

@@ -1,12 +1,14 @@
-/* TF_Graph: a dp_graph, and beside it one TF_Operation for each node, which also knows who reads
- * it. The checks are the graph room's; here is only what the C API asks about. */
+/* TF_Graph: a dp_graph, and beside it one TF_Operation per node. The graph room checks nodes and
+ * owns them; this file adds what the C API asks for besides: who reads an operation, unique names,
+ * shapes set by hand, messages. Any thread may call; the graph's lock guards everything. The user
+ * and each session hold a reference. */
 #include "client/client_internal.h"
 
 const char *TF_Version(void) {
   return "2.21.0";
 }
 
-/* The version of graphs that this TensorFlow writes. */
+/* The producer version of graphs, as TF_Version()'s TensorFlow writes it. */
 enum { GRAPH_VERSION = 2474 };
 
 /* ---- Life ---- */
@@ -128,7 +130,7 @@ void dp_client_add_control(TF_Operation *operation, TF_Operation *control) {
 const char *dp_client_graph_unique_name(TF_Graph *graph, const char *name, dp_arena *arena) {
   if (!graph->numbers)
     graph->numbers = dp_map_create();
-  intptr_t number = (intptr_t)dp_map_get(graph->numbers, name); /* 1: given as it is */
+  intptr_t number = (intptr_t)dp_map_get(graph->numbers, name); /* to append next; 0: none */
   const char *unique = name;
   while (number || dp_graph_find(graph->graph, unique)) {
     number += !number;
@@ -258,7 +260,8 @@ void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def, TF_St
   dp_arena_destroy(arena);
 }
 
-/* An older server refuses attributes it does not know and has the others' defaults itself. */
+/* Drops attributes that have their default value. An older server refuses attributes that it does
+ * not know; it fills in the defaults of the others itself. */
 static void drop_defaults(const dp_node *node, Tensorflow__NodeDef *message) {
   size_t kept = 0;
   for (size_t i = 0; i < message->n_attr; i++) {

@@ -1,15 +1,17 @@
-/* Importing a GraphDef under the options of the C API.
+/* TF_GraphImportGraphDef*: imports a GraphDef with the options of the C API.
  *
- * The message is rewritten first: nodes get their new names, inputs the new names or what they are
- * mapped to, roots their control inputs. Then the graph room reads it as it reads any other, with
- * all its checks, and the results are looked up. With an error the graph is as before. */
+ * The message is rewritten first: nodes get their new names; inputs get the new names or the
+ * outputs they are mapped to; nodes that read no imported node get the control inputs of the
+ * options. Then the graph room reads the message like any other, with all its checks, and the
+ * results are looked up. On error no node stays in the graph. The graph's lock is held throughout;
+ * options and results belong to the caller, one thread at a time. */
 #include "client/client_internal.h"
 
 #include <string.h>
 
 /* ---- Options ---- */
 
-/* "What the message calls name:index"; index -1 is the node as a control input. */
+/* An output as the message names it, "name:index". An index of -1 is a control input. */
 typedef struct source_name {
   char *name;
   int index;
@@ -158,8 +160,8 @@ typedef struct importer {
   Tensorflow__GraphDef *message;
   const char *prefix; /* with its '/', or "" */
   dp_map *names;      /* the message's name -> the new one */
-  dp_map *taken;      /* names of the graph and their prefixes, and new names; when wanted */
-  bool *used;         /* mappings that somebody read */
+  dp_map *taken;      /* names of the graph, their scopes, and new names; NULL: not needed */
+  bool *used;         /* by mapping: whether an input used it */
 } importer;
 
 static const char *new_name(const importer *in, const char *name) {
@@ -243,7 +245,7 @@ static const input_mapping *find_mapping(const importer *in, source_name source)
   return NULL;
 }
 
-/* *is_outside_out says that it comes from the graph as it was. */
+/* *is_outside_out: the input is mapped to an output that the graph had before. */
 static dp_status *rename_input(const importer *in, const char *node, char **input,
                                bool *is_outside_out) {
   source_name source = split_input(in, *input);
@@ -258,7 +260,8 @@ static dp_status *rename_input(const importer *in, const char *node, char **inpu
   return NULL;
 }
 
-/* Nodes that read other imported nodes wait for these anyway. */
+/* Adds the control inputs of the options. Nodes that read another imported node do not need them:
+ * that node waits for them. */
 static void add_controls(const importer *in, Tensorflow__NodeDef *node) {
   size_t count = in->options->controls.count;
   char **inputs = DP_ARENA_ARRAY(in->arena, char *, node->n_input + count);
@@ -323,7 +326,8 @@ static dp_status *check_returns(const importer *in) {
   return NULL;
 }
 
-/* A graph that mixes versions has the lower one, so that old nodes keep their meaning. */
+/* A graph with nodes of two versions gets the lower version, so that old nodes keep their meaning.
+ */
 static dp_status *add_to_graph(importer *in) {
   dp_graph *graph = in->graph->graph;
   int32_t producer = in->message->versions ? in->message->versions->producer : 0;

@@ -1,6 +1,6 @@
-/* Inlining: a function's body, instantiated, goes through the importer, with its arguments mapped
- * to values of the graph. What must not run twice is refused, because a copy runs beside the call.
- */
+/* Inlining: copies a function's body into a graph. The body is instantiated, written as a GraphDef,
+ * and imported with its arguments mapped to outputs of the graph. The copy runs besides the
+ * original call, so a body with operations that must not run twice is refused. */
 #include "client/inline_internal.h"
 
 #include <ctype.h>
@@ -63,7 +63,8 @@ static dp_status *import(dp_scope *scope, const dp_function_body *body, dp_outpu
   return status.status;
 }
 
-/* A scope named by the function, whose name may hold what names of nodes must not ("<lambda>"). */
+/* A scope named after the function. Characters that a node's name must not have, as in "<lambda>",
+ * become '_'. */
 static dp_scope *scope_of(dp_scope *scope, const char *function) {
   char *name = dp_strdup(function);
   for (char *c = name; *c; c++)

@@ -1,12 +1,13 @@
-/* Putting a copy of a function's body into a graph. */
+/* Inlining: puts a copy of a function's body into a graph, so that its gradients can be taken. */
 #ifndef DP_CLIENT_INLINE_INTERNAL_H
 #define DP_CLIENT_INLINE_INTERNAL_H
 
 #include "client/scope_internal.h"
 
-/* Copies the body of a function of the graph's library into the scope: it reads `inputs` instead of
- * its arguments; operations that read nothing else run after `control` (or NULL). `results` has
- * room for as many values as the function has results. An error sticks to the scope. */
+/* Copies the body of a function of the graph's library into the scope. The copy reads `inputs` in
+ * place of its arguments. Operations that read no other operation of the copy run after `control`,
+ * if that is not NULL. `results` has room for as many values as the function has results. An error
+ * sticks to the scope. */
 void dp_client_inline(dp_scope *scope, const dp_func *function, dp_outputs inputs,
                       TF_Operation *control, TF_Output *results);
 

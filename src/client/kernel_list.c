@@ -1,4 +1,5 @@
-/* The kernels of this process as messages: TF_GetAllRegisteredKernels. */
+/* TF_GetAllRegisteredKernels and TF_GetRegisteredKernelsForOp: the rows of the kernel tables as
+ * KernelDef messages. Any thread may call; the buffer belongs to the caller. */
 #include "client/client_internal.h"
 
 #include "kernels/kernels.h"
@@ -37,7 +38,7 @@ static Tensorflow__KernelDef *write_kernel(const dp_kernel *kernel, dp_arena *ar
   return message;
 }
 
-/* `name` NULL: of all ops. */
+/* The kernels of one op; of all ops if `name` is NULL. */
 static TF_Buffer *list_kernels(const char *name, TF_Status *status) {
   dp_arena *arena = dp_arena_create();
   Tensorflow__KernelList *list = dp_wire_new(arena, &tensorflow__kernel_list__descriptor);

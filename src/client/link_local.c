@@ -1,86 +1,85 @@
-/* A link to a master in this process: a task with CPU devices and resources of its own, as each
- * of TensorFlow's direct sessions has. Threads are shared by all such links and go with the last.
- * Calls are made on the caller's thread, which waits for their end. */
+/* A link to a master in this process: no message is packed, calls are made on the caller's thread,
+ * which waits for their end.
+ *
+ * Without a target it is the master of a task of the link's own, as each of TensorFlow's direct
+ * sessions has one. With the target of a server that runs in this process it is the server's, which
+ * the link enters by its door (task/door.h) for each call. Then the session behaves as over the
+ * network: feeds are copied, because a queue or a variable may keep them after the client has used
+ * its memory again; fetches are copied where somebody else holds them; a server that has stopped is
+ * UNAVAILABLE. The link's lock guards only which door it uses. */
 #include "client/client_internal.h"
 
 #include "base/event.h"
 #include "base/thread.h"
 #include "client/differentiate.h"
-#include "kernels/kernels.h"
-#include "master/master.h"
-#include "worker/worker.h"
+#include "task/door.h"
 
-enum { BLOCKING_THREADS = 8, MOST_DEVICES = 1024 };
+enum { MOST_DEVICES = 1024 };
 static const char task_name[] = "/job:localhost/replica:0/task:0";
-
-/* ---- Threads ---- */
-
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-  int users;
-  dp_pool *compute, *blocking;
-} pools; /* guarded by pools_lock */
-
-static void enter_pools(void) {
-  pthread_mutex_lock(&pools_lock);
-  if (pools.users++ == 0) {
-    dp_kernels_register();
-    dp_differentiate_register();
-    pools.compute = dp_pool_create("compute", 0);
-    pools.blocking = dp_pool_create("blocking", BLOCKING_THREADS);
-  }
-  pthread_mutex_unlock(&pools_lock);
-}
-
-static void leave_pools(void) {
-  pthread_mutex_lock(&pools_lock);
-  if (--pools.users == 0) {
-    dp_pool_destroy(pools.compute);
-    dp_pool_destroy(pools.blocking);
-  }
-  pthread_mutex_unlock(&pools_lock);
-}
-
-/* ---- The task ---- */
 
 typedef struct local_link {
   client_link link;
-  dp_device **devices;
-  size_t device_count;
-  dp_worker *worker;
-  dp_master *master;
+  dp_task *own;         /* without a target; else NULL, and what follows is set */
+  char *address;        /* of the server */
+  pthread_mutex_t lock; /* guards what follows */
+  dp_door *door;
+  dp_cancel *scope; /* ends with the door's life */
 } local_link;
 
-static size_t list_tasks(void *arg, const char *const **names_out) {
-  static const char *const names[] = {task_name};
-  *names_out = names;
-  return 1;
+/* ---- Who is called ---- */
+
+/* A call's way in. */
+typedef struct entrance {
+  dp_master *master;
+  dp_door *door;     /* entered; NULL for the link's own task */
+  dp_cancel *cancel; /* NULL: nothing ends the call but the master */
+} entrance;
+
+/* With the lock held: the server may have been started again since. */
+static void find_door(local_link *link) {
+  dp_door *found = dp_door_find(link->address);
+  if (!found)
+    return;
+  dp_door_release(link->door);
+  dp_cancel_release(link->scope);
+  link->door = found;
+  link->scope = dp_cancel_create(dp_door_life(found), DP_FOREVER);
 }
 
-static dp_status *find_task(void *arg, const char *task, dp_worker_peer **peer_out) {
-  local_link *link = arg;
-  *peer_out = dp_worker_local_peer(link->worker);
-  return NULL;
-}
-
-static const dp_master_cluster_ops cluster_ops = {list_tasks, find_task, NULL, NULL};
-
-static dp_status *count_devices(const Tensorflow__ConfigProto *config, size_t *count_out) {
-  *count_out = 1;
-  for (size_t i = 0; config && i < config->n_device_count; i++) {
-    if (strcmp(config->device_count[i]->key, "CPU") != 0)
-      continue;
-    int32_t count = config->device_count[i]->value;
-    if (count < 1 || count > MOST_DEVICES)
-      return DP_INVALID("device_count of the ConfigProto asks for %d CPU devices; 1 to %d are "
-                        "possible",
-                        count, MOST_DEVICES);
-    *count_out = (size_t)count;
+static dp_status *enter(local_link *link, int64_t deadline, entrance *entrance_out) {
+  *entrance_out = (entrance){0};
+  if (link->own) {
+    entrance_out->master = dp_task_master(link->own);
+    return NULL;
   }
-  return NULL;
+  pthread_mutex_lock(&link->lock);
+  dp_task *task = dp_door_enter(link->door);
+  if (!task) {
+    find_door(link);
+    task = dp_door_enter(link->door);
+  }
+  if (task) {
+    entrance_out->master = dp_task_master(task);
+    entrance_out->door = dp_door_retain(link->door);
+    entrance_out->cancel = deadline == DP_FOREVER ? dp_cancel_retain(link->scope)
+                                                  : dp_cancel_create(link->scope, deadline);
+  }
+  pthread_mutex_unlock(&link->lock);
+  return task ? NULL
+              : dp_status_create(DP_UNAVAILABLE,
+                                 "the server at %s, which ran in this process, has stopped",
+                                 link->address);
 }
 
-/* ---- Calls ---- */
+static void leave(entrance *entered) {
+  if (!entered->door)
+    return;
+  dp_cancel_release(entered->cancel);
+  dp_door_leave(entered->door);
+  dp_door_release(entered->door);
+}
+
+/* ---- Control calls ---- */
 
 typedef struct local_call {
   dp_event ended;
@@ -106,12 +105,17 @@ static void call_done(void *arg, dp_status *status, const void *response) {
 
 static dp_status *local_control(client_link *base, dp_master_method method, const void *request,
                                 int64_t deadline, dp_arena *arena, void *response_out) {
-  local_link *link = (local_link *)base;
+  entrance entered;
+  DP_RETURN_IF_ERROR(enter((local_link *)base, deadline, &entered));
   local_call call = {.arena = arena, .response_out = response_out};
   dp_event_init(&call.ended);
-  dp_master_call(link->master, method, request, NULL, call_done, &call);
-  return wait_for(&call);
+  dp_master_call(entered.master, method, request, entered.cancel, call_done, &call);
+  dp_status *status = wait_for(&call);
+  leave(&entered);
+  return status;
 }
+
+/* ---- Steps ---- */
 
 static void step_done(void *arg, dp_status *status, dp_run_step_response *response) {
   local_call *call = arg;
@@ -130,65 +134,137 @@ static void step_done(void *arg, dp_status *status, dp_run_step_response *respon
   dp_event_notify(&call->ended);
 }
 
-static dp_status *local_run(client_link *base, const dp_run_step_request *request, int64_t deadline,
-                            dp_arena *arena, dp_run_step_response *response_out) {
-  local_link *link = (local_link *)base;
+/* The master keeps the deadline itself. A partial run may return before its nodes have ended, so
+ * its thread is not lent to them. */
+static dp_status *run_step(const entrance *entered, const dp_run_step_request *request,
+                           dp_arena *arena, dp_run_step_response *response_out) {
   local_call call = {.arena = arena, .step_out = response_out};
   dp_event_init(&call.ended);
-  /* The master keeps the deadline itself. A partial run may return before its nodes have ended. */
   dp_thread_lend(request->partial_run_handle[0] == '\0');
-  dp_master_run_step(link->master, request, NULL, step_done, &call);
+  dp_master_run_step(entered->master, request, entered->cancel, step_done, &call);
   dp_thread_lend(false);
   return wait_for(&call);
+}
+
+static void release_tensors(dp_named_tensor *tensors, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    dp_tensor_deinit(&tensors[i].tensor);
+}
+
+static dp_status *copy_feeds(const dp_run_step_request *request, dp_arena *arena,
+                             dp_named_tensor **feeds_out) {
+  dp_named_tensor *feeds = DP_ARENA_ARRAY(arena, dp_named_tensor, request->feed_count + 1);
+  for (size_t i = 0; i < request->feed_count; i++) {
+    feeds[i].name = request->feeds[i].name;
+    dp_status *status = dp_tensor_clone(&request->feeds[i].tensor, &feeds[i].tensor);
+    if (status) {
+      release_tensors(feeds, i);
+      return status;
+    }
+  }
+  *feeds_out = feeds;
+  return NULL;
+}
+
+/* The client may write into what it fetched: it must be nobody else's, a variable's or a
+ * constant's. */
+static dp_status *own_fetches(dp_run_step_response *response) {
+  for (size_t i = 0; i < response->tensor_count; i++) {
+    dp_tensor *tensor = &response->tensors[i].tensor, copy;
+    if (!dp_tensor_is_set(tensor) || !tensor->buffer || dp_tensor_is_unique(tensor))
+      continue;
+    DP_RETURN_IF_ERROR(dp_tensor_clone(tensor, &copy));
+    dp_tensor_deinit(tensor);
+    *tensor = copy;
+  }
+  return NULL;
+}
+
+static dp_status *run_step_apart(const entrance *entered, const dp_run_step_request *request,
+                                 dp_arena *arena, dp_run_step_response *response_out) {
+  dp_run_step_request own = *request;
+  DP_RETURN_IF_ERROR(copy_feeds(request, arena, &own.feeds));
+  dp_status *status = run_step(entered, &own, arena, response_out);
+  release_tensors(own.feeds, own.feed_count);
+  if (!status)
+    status = own_fetches(response_out);
+  if (status) {
+    dp_run_step_response_deinit(response_out);
+    *response_out = (dp_run_step_response){0};
+  }
+  return status;
+}
+
+static dp_status *local_run(client_link *base, const dp_run_step_request *request, int64_t deadline,
+                            dp_arena *arena, dp_run_step_response *response_out) {
+  entrance entered;
+  DP_RETURN_IF_ERROR(enter((local_link *)base, deadline, &entered));
+  dp_status *status = entered.door ? run_step_apart(&entered, request, arena, response_out)
+                                   : run_step(&entered, request, arena, response_out);
+  leave(&entered);
+  return status;
 }
 
 /* ---- Life ---- */
 
 static void local_destroy(client_link *base) {
   local_link *link = (local_link *)base;
-  dp_master_destroy(link->master);
-  dp_worker_destroy(link->worker);
-  dp_kernels_settle();
-  for (size_t i = 0; i < link->device_count; i++)
-    dp_device_release(link->devices[i]);
-  dp_free(link->devices);
-  leave_pools();
+  dp_task_destroy(link->own);
+  dp_cancel_release(link->scope);
+  dp_door_release(link->door);
+  pthread_mutex_destroy(&link->lock);
+  dp_free(link->address);
   dp_free(link);
 }
 
-static const client_link_ops local_ops = {local_control, local_run, local_destroy};
+static const client_link_ops local_ops = {
+    .call = local_control, .run = local_run, .destroy = local_destroy};
 
-static void make_devices(local_link *link, size_t count) {
-  link->device_count = count;
-  link->devices = DP_NEW_ARRAY(dp_device *, count);
-  dp_text name = {0};
-  for (size_t i = 0; i < count; i++) {
-    dp_text_clear(&name);
-    dp_text_printf(&name, "%s/device:CPU:%zu", task_name, i);
-    link->devices[i] =
-        dp_device_create(dp_text_string(&name), "CPU", pools.compute, pools.blocking);
+static local_link *make_link(void) {
+  local_link *link = DP_NEW(local_link);
+  link->link.ops = &local_ops;
+  pthread_mutex_init(&link->lock, NULL);
+  return link;
+}
+
+static dp_status *count_devices(const Tensorflow__ConfigProto *config, int *count_out) {
+  *count_out = 1;
+  for (size_t i = 0; config && i < config->n_device_count; i++) {
+    if (strcmp(config->device_count[i]->key, "CPU") != 0)
+      continue;
+    int32_t count = config->device_count[i]->value;
+    if (count < 1 || count > MOST_DEVICES)
+      return DP_INVALID("device_count of the ConfigProto asks for %d CPU devices; 1 to %d are "
+                        "possible",
+                        count, MOST_DEVICES);
+    *count_out = count;
   }
-  dp_text_deinit(&name);
+  return NULL;
 }
 
 dp_status *dp_client_link_local(const Tensorflow__ConfigProto *config, client_link **link_out) {
-  size_t device_count;
+  int device_count;
   DP_RETURN_IF_ERROR(count_devices(config, &device_count));
-  enter_pools();
-  local_link *link = DP_NEW(local_link);
-  link->link.ops = &local_ops;
-  make_devices(link, device_count);
-  dp_worker_options worker = {.task = task_name,
-                              .devices = link->devices,
-                              .device_count = link->device_count,
-                              .compute = pools.compute,
-                              .blocking = pools.blocking};
-  link->worker = dp_worker_create(&worker);
-  dp_master_options master = {.worker = link->worker,
-                              .cluster = &cluster_ops,
-                              .cluster_arg = link,
-                              .blocking = pools.blocking};
-  link->master = dp_master_create(&master);
+  dp_differentiate_register();
+  local_link *link = make_link();
+  dp_task_options options = {
+      .name = task_name, .cpu_devices = device_count, .shares_threads = true};
+  dp_status *status = dp_task_create(&options, &link->own);
+  if (status) {
+    local_destroy(&link->link);
+    return status;
+  }
   *link_out = &link->link;
   return NULL;
+}
+
+client_link *dp_client_link_door(const char *address) {
+  dp_door *door = dp_door_find(address);
+  if (!door)
+    return NULL;
+  local_link *link = make_link();
+  link->address = dp_strdup(address);
+  link->door = door;
+  link->scope = dp_cancel_create(dp_door_life(door), DP_FOREVER);
+  return &link->link;
 }

@@ -104,7 +104,7 @@ dp_status *dp_client_link_remote(const char *address, client_link **link_out) {
   DP_RETURN_IF_ERROR(enter_network());
   remote_link *link = DP_NEW(remote_link);
   link->link.ops = &remote_ops;
-  link->channel = dp_rpc_channel_create(network.client, address);
+  link->channel = dp_rpc_channel_create(network.client, address, NULL);
   *link_out = &link->link;
   return NULL;
 }

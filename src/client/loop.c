@@ -1,5 +1,6 @@
-/* Pieces of v1 while loops. The edge that goes around cannot be there when the Merge is made: it
- * reads the Enter twice until the loop is closed. */
+/* Pieces of v1 while loops (see loop_internal.h). A loop has an edge from NextIteration back to
+ * Merge, but NextIteration is made last. Until then the Merge reads the Enter twice; dp_loop_close
+ * replaces the second input. */
 #include "client/loop_internal.h"
 
 loop_value dp_loop_enter(const loop_frame *frame, TF_Output initial) {

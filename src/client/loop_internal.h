@@ -1,5 +1,7 @@
-/* Pieces of a v1 while loop, for those who build one: the C API's loops and the backward loops of
- * gradients. A variable is entered, split by the condition, and closed by its next value:
+/* Pieces of a v1 while loop, for code that builds one: TF_FinishWhile (while.c), the copy of a
+ * functional loop (gradient_function.c), and the loop that runs backwards (gradient_loop.c). With
+ * the graph's lock held. A variable is entered, split by the condition, and closed by its next
+ * value:
  *
  *   Enter -> Merge -> Switch(condition) -> Exit
  *              ^         '-> ... body ... -> NextIteration
@@ -18,17 +20,17 @@ typedef struct loop_frame {
 typedef struct loop_value {
   TF_Output merged; /* what the condition sees */
   TF_Output before; /* what the body gets */
-  TF_Output after;  /* what the loop gives; once it is split */
+  TF_Output after;  /* what the loop gives; valid after dp_loop_close */
 } loop_value;
 
 loop_value dp_loop_enter(const loop_frame *frame, TF_Output initial);
 void dp_loop_split(const loop_frame *frame, loop_value *value, TF_Output condition);
-/* Also makes the exit. */
+/* Leads `next` back to the Merge, and makes the exit. */
 void dp_loop_close(const loop_frame *frame, loop_value *value, TF_Output next);
 /* A value that is the same in every iteration. */
 TF_Output dp_loop_constant(const loop_frame *frame, TF_Output value);
-/* A scope like `scope`, whose operations without inputs run once `operation` has: this keeps them
- * in its frame and iteration. */
+/* A scope like `scope` in which operations without inputs run after `operation`. That puts them
+ * into the frame and the iteration of `operation`. */
 dp_scope *dp_loop_scope(dp_scope *scope, TF_Operation *operation);
 
 #endif

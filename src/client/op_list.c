@@ -1,5 +1,6 @@
-/* Op definitions as messages: TF_GetAllOpList, TF_GraphGetOpDef, and the loading of further ones,
- * which there is not. */
+/* TF_GetAllOpList and TF_GraphGetOpDef: op definitions as OpDef messages. TF_LoadLibrary is here
+ * too; it always fails, because custom ops cannot be loaded. Any thread may call; buffers belong to
+ * the caller. */
 #include "client/client_internal.h"
 
 #include <string.h>
@@ -24,8 +25,8 @@ static Tensorflow__OpDef__ArgDef *write_arg(const dp_op *op, const dp_op_arg *ar
   return message;
 }
 
-/* The graph room writes values as parts of nodes: a node that does nothing carries all defaults of
- * the op, as attributes "_0", "_1"... */
+/* The graph room writes attribute values only as parts of nodes, so a NoOp node carries all
+ * defaults of the op, as attributes "_0", "_1"... */
 static const Tensorflow__NodeDef *write_defaults(const dp_op *op, dp_graph *scratch,
                                                  dp_arena *arena) {
   dp_attr *attrs = DP_ARENA_ARRAY(arena, dp_attr, op->attr_count + 1);

@@ -1,5 +1,6 @@
-/* Questions about one operation: names, types, inputs, readers. Nodes do not change, so most need
- * no lock; who reads an output grows with the graph. */
+/* TF_Operation*: names, types, inputs and readers of one operation. Any thread may call. Nodes do
+ * not change once they are in the graph, so they are read without a lock. The graph's lock is taken
+ * to find another operation and to list readers, which grow with the graph. */
 #include "client/client_internal.h"
 
 #include <string.h>
@@ -98,7 +99,7 @@ int TF_OperationGetControlInputs(TF_Operation *oper, TF_Operation **control_inpu
   return oper->node->control_count;
 }
 
-/* Readers of an output (-1: control edges); stores up to `most` of them. */
+/* Counts the readers of an output (-1: of control edges), and stores up to `most` of them. */
 static int list_readers(TF_Operation *oper, int output, TF_Input *readers, int most) {
   int count = 0;
   pthread_mutex_lock(&oper->graph->lock);

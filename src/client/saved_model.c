@@ -1,12 +1,13 @@
-/* TF_LoadSessionFromSavedModel: a graph from a SavedModel's folder, in a session in which its
- * variables are restored and its initializer has run. */
+/* TF_LoadSessionFromSavedModel: loads a SavedModel. It reads saved_model.pb, imports the meta graph
+ * with the given tags into an empty graph, makes a session, restores the variables, and runs the
+ * initializer. All on the caller's thread, which waits; the session belongs to the caller. */
 #include "client/client_internal.h"
 
 #include <string.h>
 #include "storage/file.h"
 #include "wire/meta_graph.pb-c.h"
 
-/* Of one message. */
+/* Bytes of saved_model.pb; a protobuf message cannot be larger. */
 #define MODEL_LIMIT (UINT64_C(2) << 30)
 
 typedef struct loader {
@@ -27,7 +28,7 @@ static bool has_tag(const Tensorflow__MetaGraphDef *meta, const char *tag) {
   return false;
 }
 
-/* As many tags as asked for, and each of them. */
+/* Whether the meta graph has exactly these tags. */
 static bool has_tags(const Tensorflow__MetaGraphDef *meta, const char *const *tags, int count) {
   if (!meta->meta_info_def || meta->meta_info_def->n_tags != (size_t)count)
     return false;
@@ -115,7 +116,7 @@ static dp_status *feed_path(loader *in, feeds *fed, const char *tensor_name, con
   return NULL;
 }
 
-/* The files that the graph reads, by the names of the tensors that hold their paths. */
+/* Feeds the path of each asset file to the tensor that the graph reads it from. */
 static dp_status *feed_assets(loader *in, feeds *fed) {
   for (size_t i = 0; i < in->meta->n_asset_file_def; i++) {
     const Tensorflow__AssetFileDef *asset = in->meta->asset_file_def[i];

@@ -1,5 +1,7 @@
-/* Scopes: small immutable values in the arena of the first one, which also keeps the first error.
- * A scope within a scope copies what it does not change. One thread at a time. */
+/* dp_scope: where new operations go, and how they are named, placed and ordered. A scope does not
+ * change once it is made. An inner scope is a copy of the outer one with one setting changed. All
+ * scopes of a root live in the root's arena until dp_scope_destroy, and share the first error. One
+ * thread at a time per root; the graph's lock is taken to find unique names. */
 #include <string.h>
 
 #include "client/scope_internal.h"

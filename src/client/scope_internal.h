@@ -1,4 +1,6 @@
-/* The inside of a scope: what distinguishes it, over what all scopes of one root share. */
+/* The inside of a dp_scope. All scopes made from one root share its graph, its arena and its first
+ * error. A scope itself holds only the settings in which it may differ from the root: name prefix,
+ * device, control inputs. The root's arena owns all of them. One thread at a time per root. */
 #ifndef DP_CLIENT_SCOPE_INTERNAL_H
 #define DP_CLIENT_SCOPE_INTERNAL_H
 
@@ -7,11 +9,11 @@
 
 typedef struct scope_root {
   TF_Graph *graph;
-  dp_arena *arena; /* holds the scopes too */
-  dp_status *status;
+  dp_arena *arena;   /* holds the scopes too */
+  dp_status *status; /* the first error; NULL: none */
 } scope_root;
 
-/* A function that chooses devices, and the one around it. */
+/* A function that chooses devices, and the next outer one. */
 typedef struct scope_chooser {
   dp_device_fn choose;
   void *arg;
@@ -20,13 +22,13 @@ typedef struct scope_chooser {
 
 struct dp_scope {
   scope_root *root;
-  const char *prefix; /* "" or "a/b/" */
-  const char *device; /* "" or a specification */
-  const scope_chooser *chooser;
+  const char *prefix;           /* "" or "a/b/" */
+  const char *device;           /* "" or a specification */
+  const scope_chooser *chooser; /* the innermost one, or NULL */
   TF_Operation **controls;
   int control_count;
-  TF_Operation *source_control; /* for operations without inputs: keeps them in a loop; or NULL */
-  TF_Operation *beside;         /* NULL: no matter */
+  TF_Operation *source_control; /* runs before operations without inputs (loops need it); or NULL */
+  TF_Operation *beside;         /* the operation to colocate with, or NULL */
 };
 
 /* Consumes the status; keeps it if it is the first. NULL is no error. */

@@ -5,8 +5,12 @@
  * the same time; only the sending of nodes is one after the other. */
 #include "client/client_internal.h"
 
+#include <downpour.h>
+#include <math.h>
 #include <string.h>
 #include "base/clock.h"
+#include "client/options.h"
+#include "client/session.h"
 
 /* ---- Options ---- */
 
@@ -51,6 +55,41 @@ void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_le
   dp_arena_destroy(arena);
 }
 
+/* What is named goes over what the options' ConfigProto had; the result is in `arena`. */
+static dp_status *configure(const TF_SessionOptions *session,
+                            const dp_session_configure_options *given, dp_arena *arena,
+                            uint8_t **data_out, size_t *size_out) {
+  dp_session_configure_options options = DP_OPTIONS(dp_session_configure);
+  DP_RETURN_IF_ERROR(
+      dp_client_options_read("dp_session_configure", given, &options, sizeof(options)));
+  if (!(options.timeout_seconds >= 0 && options.timeout_seconds < 1e12))
+    return DP_INVALID("a session cannot have a time limit of %g seconds", options.timeout_seconds);
+  Tensorflow__ConfigProto *config;
+  DP_RETURN_IF_ERROR(dp_wire_unpack_bytes(&tensorflow__config_proto__descriptor, session->config,
+                                          session->config_length, arena, &config));
+  if (options.timeout_seconds > 0)
+    config->operation_timeout_in_ms = (int64_t)ceil(options.timeout_seconds * 1000);
+  if (options.device_filters.count > 0) {
+    config->n_device_filters = (size_t)options.device_filters.count;
+    config->device_filters = (char **)options.device_filters.items; /* read only */
+  }
+  config->allow_soft_placement |= options.allow_soft_placement;
+  config->log_device_placement |= options.log_device_placement;
+  return dp_wire_pack_bytes(config, arena, data_out, size_out);
+}
+
+void dp_session_configure_with_options(TF_SessionOptions *session, TF_Status *status,
+                                       const dp_session_configure_options *options) {
+  dp_arena *arena = dp_arena_create();
+  uint8_t *data;
+  size_t size;
+  dp_status *result = configure(session, options, arena, &data, &size);
+  dp_client_set_status(status, result);
+  if (!result)
+    TF_SetConfig(session, data, size, status);
+  dp_arena_destroy(arena);
+}
+
 /* ---- Life ---- */
 
 /* Sessions of this process: what TF_Reset of the local target resets. */
@@ -76,8 +115,10 @@ static dp_status *open_link(const char *target, const Tensorflow__ConfigProto *c
   dp_view view = dp_view_of(target);
   if (!view.length || dp_view_equals(view, "local"))
     return dp_client_link_local(config, link_out);
-  if (dp_view_consume(&view, "grpc://") && view.length)
-    return dp_client_link_remote(view.data, link_out);
+  if (dp_view_consume(&view, "grpc://") && view.length) {
+    *link_out = dp_client_link_door(view.data);
+    return *link_out ? NULL : dp_client_link_remote(view.data, link_out);
+  }
   return dp_status_create(DP_NOT_FOUND,
                           "No session factory registered for the given session options: {target: "
                           "\"%s\" config: } Registered factories are {DIRECT_SESSION, "
@@ -140,11 +181,15 @@ TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Sta
 
 /* ---- The graph on the other side ---- */
 
+static int64_t control_deadline(const TF_Session *session) {
+  int64_t millis = session->config->operation_timeout_in_ms;
+  return millis > 0 ? dp_clock_nanos() + millis * 1000000 : DP_FOREVER;
+}
+
 static dp_status *control(TF_Session *session, dp_master_method method, const void *request,
                           dp_arena *arena, void *response_out) {
-  int64_t millis = session->config->operation_timeout_in_ms;
-  int64_t deadline = millis > 0 ? dp_clock_nanos() + millis * 1000000 : DP_FOREVER;
-  return session->link->ops->call(session->link, method, request, deadline, arena, response_out);
+  return session->link->ops->call(session->link, method, request, control_deadline(session), arena,
+                                  response_out);
 }
 
 /* The nodes that the master does not know yet; NULL when there are none. */
@@ -159,13 +204,15 @@ static Tensorflow__GraphDef *take_news(TF_Session *session, dp_arena *arena, int
   return news;
 }
 
-static dp_status *create(TF_Session *session, Tensorflow__GraphDef *graph, dp_arena *arena) {
+static dp_status *create(TF_Session *session, Tensorflow__GraphDef *graph, int64_t deadline,
+                         dp_arena *arena) {
   Tensorflow__CreateSessionRequest request = TENSORFLOW__CREATE_SESSION_REQUEST__INIT;
   Tensorflow__CreateSessionResponse *response;
   request.graph_def = graph;
   request.config = session->config;
   request.target = session->target;
-  DP_RETURN_IF_ERROR(control(session, DP_MASTER_CREATE_SESSION, &request, arena, &response));
+  DP_RETURN_IF_ERROR(session->link->ops->call(session->link, DP_MASTER_CREATE_SESSION, &request,
+                                              deadline, arena, &response));
   session->handle = dp_strdup(response->session_handle);
   session->version = response->graph_version;
   return NULL;
@@ -182,8 +229,10 @@ static dp_status *extend(TF_Session *session, Tensorflow__GraphDef *graph, dp_ar
   return NULL;
 }
 
-/* Makes the master's session and graph what they should be; gives a copy of the handle. */
-static dp_status *prepare(TF_Session *session, dp_arena *arena, char **handle_out) {
+/* Makes the master's session (until the deadline) and graph what they should be; copies the handle.
+ */
+static dp_status *prepare_until(TF_Session *session, int64_t deadline, dp_arena *arena,
+                                char **handle_out) {
   int32_t nodes = 0;
   dp_status *status = NULL;
   pthread_mutex_lock(&session->lock);
@@ -191,12 +240,25 @@ static dp_status *prepare(TF_Session *session, dp_arena *arena, char **handle_ou
     status = dp_status_create(DP_CANCELLED, "Session has been closed.");
   Tensorflow__GraphDef *news = status ? NULL : take_news(session, arena, &nodes);
   if (news)
-    status = session->handle ? extend(session, news, arena) : create(session, news, arena);
+    status =
+        session->handle ? extend(session, news, arena) : create(session, news, deadline, arena);
   if (news && !status)
     session->nodes_sent = nodes;
   if (!status)
     *handle_out = dp_arena_strdup(arena, session->handle);
   pthread_mutex_unlock(&session->lock);
+  return status;
+}
+
+static dp_status *prepare(TF_Session *session, dp_arena *arena, char **handle_out) {
+  return prepare_until(session, control_deadline(session), arena, handle_out);
+}
+
+dp_status *dp_client_session_open(TF_Session *session, int64_t deadline) {
+  char *handle;
+  dp_arena *arena = dp_arena_create();
+  dp_status *status = prepare_until(session, deadline, arena, &handle);
+  dp_arena_destroy(arena);
   return status;
 }
 

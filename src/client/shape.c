@@ -1,9 +1,10 @@
-/* Shapes of outputs, as far as the graph tells them: what programs ask before anything runs, and
- * what refuses an operation that cannot be.
+/* Shape inference: the shapes of outputs as far as they are known before a step. Programs ask for
+ * them while they build a graph, and an operation whose inputs do not fit is refused.
  *
- * Each operation's shapes are inferred once, when it comes into the graph, from those of its
- * inputs; ops without a rule have unknown shapes. What TF_GraphSetTensorShape adds later is seen by
- * operations that come later still, as in TensorFlow. With the graph's lock held. */
+ * The shapes of an operation are inferred once, when it is added to the graph, from the shapes of
+ * its inputs. Ops without a rule have unknown shapes. A shape that TF_GraphSetTensorShape sets
+ * later is seen only by operations that are added after that, as in TensorFlow. Everything here
+ * runs with the graph's lock held. */
 #include "client/shape_internal.h"
 
 #include <string.h>
@@ -141,7 +142,8 @@ dp_status *merge_shapes(const dp_partial_shape *a, const dp_partial_shape *b,
   return NULL;
 }
 
-/* An unknown size next to 1 stays unknown; next to more it must be that. */
+/* One of the two sizes is unknown. Beside a known size above 1 the result is that size; else it is
+ * unknown. */
 static int64_t broadcast_unknown(int64_t a, int64_t b) {
   int64_t known = a >= 0 ? a : b;
   return known > 1 ? known : -1;
@@ -261,8 +263,9 @@ static dp_status *infer(TF_Operation *operation) {
   return status ? name_node(&call, status) : NULL;
 }
 
-/* An input that has no shape yet, though it comes into the graph with this operation. A loop's back
- * edge is none: nothing but Merge, whose rule expects it, reads one. */
+/* An input whose shapes are not inferred yet, because it was added together with this operation;
+ * NULL: none. Inputs of Merge are not looked at: one may be the back edge of a loop, which the rule
+ * of Merge expects. */
 static TF_Operation *missing_input(const TF_Operation *operation) {
   const dp_node *node = operation->node;
   for (int i = 0; i < node->input_count && !dp_node_is_merge(node); i++) {
@@ -273,7 +276,7 @@ static TF_Operation *missing_input(const TF_Operation *operation) {
   return NULL;
 }
 
-/* Sources first, whatever the order of the numbers. */
+/* Infers the sources of an operation before the operation, whatever their numbers are. */
 dp_status *dp_client_infer_shapes(TF_Graph *graph, int32_t first) {
   DP_ARRAY(TF_Operation *) todo = {0};
   dp_status *status = NULL;

@@ -1,4 +1,5 @@
-/* Shapes of ops that make tensors, join and split them, and give them another shape. */
+/* Shape rules of ops that make, reshape, join, split and select tensors, and of diagonals. What a
+ * rule is: shape_internal.h. */
 #include "client/shape_internal.h"
 
 /* ---- New tensors ---- */
@@ -18,7 +19,7 @@ static dp_status *of_attr(shape_call *call) {
   return NULL;
 }
 
-/* An input spells the shape: the first, for most. */
+/* The values of the first input are the shape of the output. */
 static dp_status *of_input(shape_call *call) {
   return input_as_shape(call, 0, &call->outputs[0]);
 }
@@ -44,7 +45,7 @@ static dp_status *broadcast_to(shape_call *call) {
   return broadcast_shapes(&from, &to, &both);
 }
 
-/* How many steps there are from start to limit. */
+/* The number of steps from start to limit. */
 static dp_status *range(shape_call *call) {
   dp_partial_shape any;
   known_value values[3];
@@ -94,7 +95,7 @@ static dp_status *shape_vectors(shape_call *call) {
   return NULL;
 }
 
-/* Places of what is not zero: a row for each. */
+/* The indices of elements that are not zero: one row per element. */
 static dp_status *where(shape_call *call) {
   call->outputs[0] = matrix_shape(-1, input_shape(call, 0).rank);
   return NULL;
@@ -110,7 +111,7 @@ static dp_status *fill_open_size(dp_partial_shape *to, int open, int64_t total, 
   return NULL;
 }
 
-/* What is known of a shape: the product of the sizes, and how many are missing. */
+/* The product of the known sizes of a shape, and how many are unknown. */
 typedef struct size_count {
   int64_t product;
   int missing, last_missing;
@@ -253,7 +254,7 @@ static dp_status *join_part(dp_partial_shape *whole, const dp_partial_shape *par
   return join_shapes(whole, &tail, whole);
 }
 
-/* Inputs first .. first + count, along the axis that input `axis_input` is. */
+/* Joins `count` inputs from `first` on, along the axis that input `axis_input` holds. */
 static dp_status *join(shape_call *call, int first, int count, int axis_input) {
   dp_partial_shape axis_shape, whole = dp_partial_shape_unknown();
   int64_t axis;
@@ -366,7 +367,7 @@ static dp_status *split(shape_call *call) {
   return NULL;
 }
 
-/* One size may be -1: what is left of `whole`. */
+/* One size may be -1, which stands for the rest of `whole`. */
 static dp_status *open_split(known_value *sizes, int64_t whole) {
   int64_t total = 0;
   int open = -1;
@@ -423,7 +424,7 @@ static dp_status *select_v2(shape_call *call) {
   return broadcast_shapes(&condition, &values, &call->outputs[0]);
 }
 
-/* The condition is a scalar, a vector of rows, or as the values. */
+/* The condition is a scalar, a vector with one element per row, or has the shape of the values. */
 static dp_status *select_v1(shape_call *call) {
   dp_partial_shape condition = input_shape(call, 0), a = input_shape(call, 1), merged;
   dp_partial_shape b = input_shape(call, 2);

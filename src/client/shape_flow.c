@@ -1,4 +1,5 @@
-/* Shapes of what passes values on, of variables, and of what trains them. */
+/* Shape rules of ops that pass values on, of control flow, and of variables and their updates. What
+ * a rule is: shape_internal.h. */
 #include "client/shape_internal.h"
 
 /* ---- Passing on ---- */
@@ -14,7 +15,8 @@ static dp_status *split_ways(shape_call *call) {
   return NULL;
 }
 
-/* Of either branch, what both agree on. A loop's value may change its shape as it goes around. */
+/* The sizes on which all inputs agree. Unknown in a loop, where a variable may change its shape
+ * from one iteration to the next. */
 static dp_status *merge(shape_call *call) {
   dp_partial_shape merged = dp_partial_shape_unknown();
   call->outputs[1] = shape_of_rank(0);
@@ -56,7 +58,7 @@ static dp_status *of_attr(shape_call *call) {
   return NULL;
 }
 
-/* What a variable holds, when the variable itself is at hand. */
+/* The shape of a variable's value. Known only if the input comes directly from the VarHandleOp. */
 static dp_partial_shape held(shape_call *call, int index) {
   const dp_node *handle = shape_source(call, index).oper->node;
   const dp_attr *attr = dp_node_is(handle, "VarHandleOp") ? dp_node_attr(handle, "shape") : NULL;

@@ -1,4 +1,5 @@
-/* Shapes of arithmetic, of products of matrices, and of reductions. */
+/* Shape rules of elementwise arithmetic, matrix products, reductions and segments. What a rule is:
+ * shape_internal.h. */
 #include "client/shape_internal.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 static dp_status *broadcast(shape_call *call) {
   dp_partial_shape a = input_shape(call, 0), b = input_shape(call, 1);
   dp_status *status = broadcast_shapes(&a, &b, &call->outputs[0]);
-  /* A comparison may be asked to answer a single false instead. */
+  /* Equal and NotEqual may be asked to give one scalar instead of an error. */
   const dp_attr *strict = dp_node_attr(call->node, "incompatible_shape_error");
   if (status && strict && !strict->boolean) {
     dp_status_release(status);
@@ -27,7 +28,7 @@ static dp_status *mat_mul(shape_call *call) {
   return NULL;
 }
 
-/* The batch of the first form is the same on both sides; later forms broadcast it. */
+/* BatchMatMul wants the same batch dimensions on both sides; V2 and V3 broadcast them. */
 static dp_status *batch_shape(shape_call *call, const dp_partial_shape *a,
                               const dp_partial_shape *b, dp_partial_shape *batch) {
   dp_partial_shape p = part_of_shape(a, 0, a->rank - 2), q = part_of_shape(b, 0, b->rank - 2);

@@ -1,5 +1,5 @@
-/* Shapes of the ops of neural networks: activations, losses, convolutions, pools,
- * normalizations. */
+/* Shape rules of the ops of neural networks: activations, losses, convolutions, pools,
+ * normalizations. What a rule is: shape_internal.h. */
 #include "client/shape_internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static dp_status *last_dimension(shape_call *call) {
   return NULL;
 }
 
-/* The same matrix, or two that are broadcast to one. */
+/* Both inputs are matrices of one shape, or are broadcast to one matrix. */
 static dp_status *cross_entropy(shape_call *call) {
   dp_partial_shape a = input_shape(call, 0), b = input_shape(call, 1), both = a;
   dp_status *status = expect_rank(&both, 2);
@@ -32,7 +32,7 @@ static dp_status *cross_entropy(shape_call *call) {
   return NULL;
 }
 
-/* A row of predictions and a label for each example. */
+/* Checks that there are one row of predictions and one label per example. */
 static dp_status *examples(shape_call *call, dp_partial_shape *rows_out, int64_t *batch_out) {
   dp_partial_shape labels;
   DP_RETURN_IF_ERROR(input_of_rank(call, 0, 2, rows_out));
@@ -60,7 +60,7 @@ static dp_status *in_top_k(shape_call *call) {
 /* ---- Layouts: where the channels and the sizes are ---- */
 
 typedef struct layout {
-  int rank, channel, first; /* of the sizes, `rank - 2` of them */
+  int rank, channel, first; /* `first` is the first of the `rank - 2` spatial dimensions */
 } layout;
 
 static layout layout_of(shape_call *call, int rank) {
@@ -130,7 +130,8 @@ static dp_status *count_windows(int64_t from, const window *w, int64_t *count_ou
   return NULL;
 }
 
-/* The window of dimension `at`. Lists are by dimension; explicit paddings are pairs. */
+/* The window of dimension `at`. The lists have one entry per dimension; explicit paddings have two.
+ */
 static window window_at(shape_call *call, int at, int64_t size, const int64_t *strides,
                         const int64_t *dilations) {
   const dp_attr *explicit = dp_node_attr(call->node, "explicit_paddings");
@@ -203,13 +204,13 @@ static dp_status *depthwise(shape_call *call) {
   return NULL;
 }
 
-/* An input spells the shape of the gradient: the first for inputs, the second for filters. */
+/* The values of input `index` are the shape of the gradient. */
 static dp_status *spelled(shape_call *call, int index, int rank) {
   DP_RETURN_IF_ERROR(input_as_shape(call, index, &call->outputs[0]));
   return expect_rank(&call->outputs[0], rank);
 }
 
-/* The batch is that of the gradient that arrives. */
+/* The batch size is taken from the gradient of the output. */
 static dp_status *conv2d_input(shape_call *call) {
   dp_partial_shape dy;
   DP_RETURN_IF_ERROR(input_of_rank(call, 2, 4, &dy));
@@ -284,7 +285,7 @@ static dp_status *local_response(shape_call *call) {
   return input_of_rank(call, 0, 4, &call->outputs[0]);
 }
 
-/* The channels of x and of all that there is one a channel of. */
+/* The number of channels, on which x and `count` vectors of one value per channel must agree. */
 static dp_status *merge_channels(shape_call *call, dp_partial_shape *x, int first, int count,
                                  int64_t *channels) {
   const char *format = shape_text(call, "data_format");
@@ -300,7 +301,7 @@ static dp_status *merge_channels(shape_call *call, dp_partial_shape *x, int firs
   return NULL;
 }
 
-/* norm(x, scale, offset, mean, variance); the last two are empty in training */
+/* norm(x, scale, offset, mean, variance); the last two are not checked in training */
 static dp_status *batch_norm(shape_call *call) {
   dp_partial_shape x = input_shape(call, 0);
   int64_t channels;

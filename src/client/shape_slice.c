@@ -1,4 +1,5 @@
-/* Shapes of ops that take parts of tensors, put parts into them, or put something around them. */
+/* Shape rules of ops that take parts of tensors (slice, gather), put parts into them (scatter), or
+ * pad them. What a rule is: shape_internal.h. */
 #include "client/shape_internal.h"
 
 /* ---- Slices ---- */
@@ -23,7 +24,7 @@ static dp_status *slice_known(shape_call *call, const dp_partial_shape *from,
   return NULL;
 }
 
-/* slice(x, begin, size); a size of -1 is all that is left */
+/* slice(x, begin, size); a size of -1 takes everything from `begin` on */
 static dp_status *slice(shape_call *call) {
   dp_partial_shape from = input_shape(call, 0), begin_shape, size_shape, both;
   known_value begin, size;
@@ -43,7 +44,7 @@ static dp_status *slice(shape_call *call) {
   return slice_known(call, &from, &begin, &size);
 }
 
-/* One dimension of a strided slice, as the masks leave it. */
+/* One dimension of a strided slice, after the masks were applied. */
 typedef struct slice_spec {
   int64_t begin, end, stride;
   bool has_begin, has_end; /* given, and known */
@@ -63,7 +64,7 @@ static slice_spec whole_dimension(void) {
   return (slice_spec){.stride = 1, .is_begin_masked = true, .is_end_masked = true};
 }
 
-/* What index `i` of begin, end and strides says. */
+/* The spec that item `i` of begin, end and strides gives. */
 static slice_spec spec_at(shape_call *call, const known_value *values, const bool *is_there,
                           int i) {
   slice_spec spec = {.stride = values[2].items[i]};
@@ -77,7 +78,8 @@ static slice_spec spec_at(shape_call *call, const known_value *values, const boo
   return spec;
 }
 
-/* Puts the dimensions that "..." (or the end) leaves out in their places. */
+/* Makes one spec per dimension: "..." stands for as many whole dimensions as are missing. Without
+ * it the missing dimensions are at the end. */
 static dp_status *expand_specs(shape_call *call, const known_value *values, const bool *is_there,
                                int rank, slice_call *out) {
   int64_t dots = shape_integer(call, "ellipsis_mask", 0), fresh;
@@ -164,7 +166,7 @@ static dp_status *apply_specs(const slice_call *specs, const dp_partial_shape *f
   return NULL;
 }
 
-/* strided(x, begin, end, strides); of begin and end not all has to be known */
+/* strided(x, begin, end, strides). All strides must be known; begin and end may be unknown. */
 static dp_status *strided_slice(shape_call *call) {
   dp_partial_shape from = input_shape(call, 0), any;
   known_value values[3] = {{0}};
@@ -201,7 +203,7 @@ static dp_status *gather(shape_call *call) {
   return join_shapes(&indices, &tail, &call->outputs[0]);
 }
 
-/* gather(params, indices, axis); the batch is that of the parameters */
+/* gather(params, indices, axis); the batch dimensions are those of params */
 static dp_status *gather_v2(shape_call *call) {
   dp_partial_shape params = input_shape(call, 0), indices = input_shape(call, 1), axis_shape, head;
   int64_t axis, batch = shape_integer(call, "batch_dims", 0);
@@ -252,7 +254,7 @@ static dp_status *scatter_nd(shape_call *call) {
   return input_as_shape(call, 2, &call->outputs[0]);
 }
 
-/* top_k(x, k) or with k as an attribute: values and places */
+/* top_k(x, k), or with k as an attribute. Outputs: values and indices. */
 static dp_status *top_k(shape_call *call) {
   dp_partial_shape from = input_shape(call, 0);
   int64_t k = shape_integer(call, "k", -1);
@@ -270,9 +272,9 @@ static dp_status *top_k(shape_call *call) {
   return NULL;
 }
 
-/* ---- Around ---- */
+/* ---- Padding ---- */
 
-/* Paddings are a constant matrix: a row of two for each dimension. */
+/* The paddings, if they are a constant matrix with a row of two per dimension; else NULL. */
 static const dp_tensor *constant_matrix(shape_call *call, int index) {
   const dp_node *node = shape_source(call, index).oper->node;
   const dp_attr *attr = dp_node_is(node, "Const") ? dp_node_attr(node, "value") : NULL;

@@ -1,11 +1,13 @@
-/* Small integers that the graph tells before it runs: sizes that are constants, that are taken from
- * shapes, and what is put together from both. As far as the graph tells them: of a shape with an
- * unknown size the others are known. */
+/* Values of small integer tensors that are known before a step: constants, sizes taken from shapes,
+ * and what is computed from both by slicing, packing and simple arithmetic. Shape rules ask for
+ * them, for example for the target of a Reshape. Items are known one by one: the shape of a tensor
+ * with one unknown size has one unknown item. With the graph's lock held. */
 #include "client/shape_internal.h"
 
 #include <string.h>
 
-/* So that a value that is made of many, each of many, is not followed for ever. */
+/* Nodes that are visited at most for one value. Without a limit a node that is read on many paths
+ * would be visited once per path. */
 enum { MOST_STEPS = 200 };
 
 typedef struct value_walk {
@@ -55,7 +57,8 @@ static bool of_number(int64_t number, known_value *value) {
   return true;
 }
 
-/* Pack of scalars, ConcatV2 of vectors: all inputs in a row. */
+/* Pack of scalars and ConcatV2 of vectors: the items of the first `count` inputs, each of which has
+ * this rank. */
 static bool of_parts(const dp_node *node, TF_Graph *graph, int count, int rank, value_walk *walk,
                      known_value *value) {
   value->rank = 1;

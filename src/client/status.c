@@ -1,5 +1,5 @@
-/* TF_Status: a dp_status that the caller owns, with the payloads that TensorFlow lets programs
- * attach to an error. A status belongs to one thread at a time. */
+/* TF_Status: holds a dp_status, and the payloads that TensorFlow lets programs attach to an error.
+ * The caller owns it. A status belongs to one thread at a time. */
 #include <string.h>
 
 #include "client/client_internal.h"

@@ -1,6 +1,8 @@
-/* TF_Tensor and TF_TString over the tensors and strings of the runtime: the layouts are the same,
- * so that nothing is converted on the way in or out. Memory of the caller's is wrapped; its
- * deallocator runs when the last step that reads it has ended. */
+/* TF_Tensor and TF_TString over the runtime's own tensors and strings. The layouts are the same, so
+ * nothing is converted on the way in or out. Memory of the caller is wrapped if it is aligned; its
+ * deallocator runs when the last reader has released it. Numbers that are not aligned are copied,
+ * and the deallocator runs at once. A TF_Tensor belongs to one thread at a time; its buffer is
+ * counted and may be shared with steps. */
 #include <string.h>
 
 #include "client/client_internal.h"
@@ -193,7 +195,7 @@ void TF_StringInit(TF_TString *string) {
 }
 
 void TF_StringCopy(TF_TString *to, const char *from, size_t size) {
-  /* There is no status to tell that memory is out: the string is empty then. */
+  /* There is no status in which to report that memory is out; the string is empty then. */
   dp_status_release(dp_tstring_assign(inside(to), from, size));
 }
 

@@ -1,6 +1,8 @@
-/* TF_NewWhile and its kin: a v1 loop from two graphs that the caller fills. Finishing copies them
- * between the pieces of the loop (loop.c); their inputs, which were placeholders, become what the
- * condition and the body get. */
+/* TF_NewWhile, TF_FinishWhile, TF_AbortWhile: a v1 loop from two graphs, the condition and the
+ * body, that the caller fills. Their inputs are placeholders. TF_FinishWhile copies both graphs
+ * into the caller's graph, in between the pieces of a loop (loop.c), and the loop's variables
+ * replace the placeholders. It holds the lock of the caller's graph and on error removes what it
+ * added. The parameters belong to one thread; finishing or aborting frees them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ static void free_params(const TF_WhileParams *params) {
   dp_free(params->body_outputs);
 }
 
-/* Placeholders of the inputs' types. */
+/* Adds one placeholder per value of `like`, of the same type. */
 static dp_status *add_inputs(TF_Graph *graph, const char *name, const TF_Output *like, int count,
                              TF_Output *inputs) {
   dp_scope *scope = dp_scope_create(graph);
@@ -77,11 +79,11 @@ void TF_AbortWhile(const TF_WhileParams *params) {
 
 typedef struct graph_copy {
   TF_Graph *from;
-  const TF_Output *inputs; /* placeholders of `from`, and what is read instead */
-  const TF_Output *values;
+  const TF_Output *inputs; /* placeholders of `from` */
+  const TF_Output *values; /* what the copy reads in their place */
   int input_count;
   const TF_Output *outputs; /* of `from` */
-  TF_Output *copies;        /* where they are now */
+  TF_Output *copies;        /* the same outputs in the copy */
   int output_count;
 } graph_copy;
 
@@ -106,7 +108,8 @@ static dp_status *export_body(const graph_copy *copy, TF_Buffer *buffer) {
   return status;
 }
 
-/* Copies into the scope; every operation that has no other input runs after `control`. */
+/* Copies into the scope. Operations that read no other operation of the copy run after `control`.
+ */
 static void copy_into(dp_scope *scope, const graph_copy *copy, TF_Operation *control) {
   if (!dp_scope_ok(scope))
     return;

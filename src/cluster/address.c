@@ -1,4 +1,5 @@
-/* Addresses of tasks: "host:port". */
+/* Addresses of tasks: "host:port" and "[IPv6]:port". They come from users, clients and the
+ * environment, so every character is checked. The parts are views into the caller's text. */
 #include <ctype.h>
 
 #include "cluster/cluster_spec.h"

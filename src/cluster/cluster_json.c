@@ -1,4 +1,7 @@
-/* Cluster specifications from JSON: the text of --cluster, a file of it, and TF_CONFIG. */
+/* Cluster specifications from JSON: the text of --cluster, a file with that text, and TF_CONFIG.
+ * The forms are those of tf.train.ClusterSpec: a job is a list of addresses, or a map from task
+ * numbers to addresses. jansson parses; what is wrong is named with its job and task. Any thread
+ * may call. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -109,7 +112,7 @@ dp_status *dp_cluster_spec_load(const char *text, dp_cluster_spec **spec_out) {
 
 /* ---- TF_CONFIG --------------------------------------------------------------------------------*/
 
-/* A number, or a string with one: launchers write both. */
+/* A number, or a string with a number in it: launchers write both. */
 static bool index_of(const json_t *value, int64_t *index_out) {
   if (json_is_integer(value)) {
     *index_out = json_integer_value(value);

@@ -1,5 +1,6 @@
-/* Cluster specifications: built task by task (dp_cluster_builder_add_task), then checked as a
- * whole. Building and asking are here; reading JSON is in cluster_json.c. */
+/* Cluster specifications: building, checking, ClusterDef messages, lookups. A specification is
+ * built task by task and checked as a whole, so that an error names what contradicts what. Reading
+ * JSON is in cluster_json.c. Once built it never changes, so any thread may ask it. */
 #include "cluster/cluster_spec.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ dp_status *dp_cluster_builder_add_task(dp_cluster_job *job, int64_t index, const
   if (!dp_cluster_split_address(address, &host, &port))
     return DP_INVALID("cluster: the address of %s task %lld, \"%s\", is not of the form host:port",
                       job->name, (long long)index, address);
-  /* Grows at powers of two, so that no capacity need be kept. */
+  /* The array doubles when the count is a power of two, so no capacity need be stored. */
   if ((job->task_count & (job->task_count - 1)) == 0)
     job->tasks =
         dp_realloc(job->tasks, (job->task_count ? job->task_count * 2 : 1) * sizeof(*job->tasks));
@@ -80,7 +81,9 @@ static dp_status *check_job(dp_cluster_job *job) {
   return NULL;
 }
 
-/* No two tasks at one address; port 0 only where nobody else has to find it. */
+/* No two tasks have one address. Port 0 is for a cluster of one task only: others could not find
+ * it.
+ */
 static dp_status *check_addresses(const dp_cluster_spec *spec) {
   dp_map *seen = dp_map_create(); /* address -> the job that has it */
   dp_status *status = NULL;

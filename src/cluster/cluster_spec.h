@@ -43,8 +43,8 @@ DP_MUST_USE dp_status *dp_cluster_spec_single(const char *job, const char *addre
 DP_MUST_USE dp_status *dp_cluster_spec_from_message(const Tensorflow__ClusterDef *message,
                                                     dp_cluster_spec **spec_out);
 
-/* What TF_CONFIG says: {"cluster": {...}, "task": {"type": "worker", "index": 0}}. The job is the
- * caller's to free. Without a "cluster" it is an error: then there is nothing to serve. */
+/* Parses TF_CONFIG: {"cluster": {...}, "task": {"type": "worker", "index": 0}}. The caller frees
+ * the job's name. A TF_CONFIG without "cluster" is an error. */
 DP_MUST_USE dp_status *dp_cluster_parse_tf_config(const char *text, dp_cluster_spec **spec_out,
                                                   char **job_out, int32_t *index_out);
 
@@ -58,10 +58,10 @@ DP_MUST_USE dp_status *dp_cluster_spec_lookup(const dp_cluster_spec *spec, const
                                               int32_t index, const char **address_out);
 size_t dp_cluster_spec_task_count(const dp_cluster_spec *spec);
 
-/* Parts of "host:port" and "[::1]:port"; the host is without its brackets. False when it is
- * neither, when the host is empty or the port is no number from 0 to 65535. */
+/* Splits "host:port" or "[::1]:port"; the host comes without brackets. False when the text has
+ * neither form, when the host is empty, or when the port is not a number from 0 to 65535. */
 bool dp_cluster_split_address(const char *address, dp_view *host_out, int *port_out);
-/* Whether only this machine can mean it: localhost, 127.x.x.x, ::1. */
+/* Whether the host is this machine's loopback: localhost, 127.x.x.x, ::1. */
 bool dp_cluster_host_is_loopback(dp_view host);
 
 #endif

@@ -1,5 +1,7 @@
-/* See board.h. One lock guards the table; an entry on it waits for its other half. Who takes an
- * entry off the table under the lock answers it, after its cancel callback is settled. */
+/* The board (board.h): a table of entries under one lock. An entry in the table is a post or a take
+ * that waits for its counterpart. A thread that removes an entry from the table under the lock must
+ * answer it, with no lock held. Before that it deregisters the entry's cancel callback, which waits
+ * until a running one has returned. */
 #include "collective/board.h"
 
 #include <pthread.h>
@@ -59,7 +61,7 @@ static void free_entry(entry *one) {
   dp_free(one);
 }
 
-/* Consumes `status` and the entry, which is off the table. */
+/* Calls the callback. Consumes `status` and the entry, which is not in the table any more. */
 static void answer(entry *one, dp_status *status, dp_tensor *value) {
   if (one->is_post)
     one->posted(one->arg, status);
@@ -99,8 +101,8 @@ static entry *make_entry(dp_board *board, const char *key, dp_cancel *cancel, vo
   return one;
 }
 
-/* With the lock held: finds the other half and takes it off the table, or leaves this one there.
- * NULL in both results means that it waits now. */
+/* With the lock held: removes the counterpart of `one` from the table and gives it in *other_out,
+ * or puts `one` into the table. When the status and *other_out are both NULL, `one` waits now. */
 static dp_status *meet(dp_board *board, entry *one, entry **other_out) {
   *other_out = NULL;
   if (board->aborted)

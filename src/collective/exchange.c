@@ -1,5 +1,6 @@
-/* All to all: row i of a member's tensor goes to member i, and comes to stand in the row of the
- * sender's rank. */
+/* All-to-all: row i of a member's tensor goes to the member of rank i, whose result has it in the
+ * row of the sender's rank. Every pair of members exchanges its rows directly; all parts begin at
+ * once and end in any order and thread. */
 #include <stdio.h>
 #include "collective/collective_internal.h"
 
@@ -7,7 +8,7 @@ enum { KEY_SIZE = 128 };
 
 static void ignore_value(void *arg, dp_tensor *value) {}
 
-/* The ranks follow each other and the beginning without anything between, as in TensorFlow. */
+/* The key is the op's key, then both ranks without separators, as in TensorFlow. */
 static void print_key(const collective_op *op, int32_t from, int32_t to, char key[KEY_SIZE]) {
   snprintf(key, KEY_SIZE, "%s%d%d", op->key, from, to);
 }

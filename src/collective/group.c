@@ -1,10 +1,11 @@
-/* Groups. At the leader a group is a list that grows until it has its size; everybody else learns
- * it from the leader when it is complete. A group stays, since members are devices, not steps; but
- * not against the facts: a device that comes under another size, or restarted, or that does not
- * belong to it, begins the group anew. Members that leave before it is complete, because their step
- * was cancelled, are struck off.
+/* Groups. At the leader a group is a list that grows until it has its size; the other tasks get the
+ * complete list from the leader. A complete group stays for later steps, because its members are
+ * devices. It is begun anew when a device joins that is not a member, has restarted (has another
+ * incarnation), or gives another size. A member whose step is cancelled before the group is
+ * complete is removed.
  *
- * A waiter is off its group's list once somebody has taken it upon him to answer it. */
+ * dp_collectives.lock guards all of this. A thread that takes a waiter off its group's list must
+ * answer it, with no lock held. */
 #include <stdlib.h>
 #include "collective/collective_internal.h"
 #include "wire/control.h"
@@ -13,7 +14,7 @@
 struct group_waiter {
   group_waiter *next;
   dp_collectives *collectives;
-  collective_group *group; /* NULL when off the list; guarded by the lock */
+  collective_group *group; /* NULL when it is not on the list; guarded by the lock */
   char *device;
   dp_cancel *cancel;
   dp_cancel_token token;
@@ -21,7 +22,7 @@ struct group_waiter {
   void *arg;
 };
 
-/* ---- Life ---- */
+/* ---- Creating and destroying ---- */
 
 static collective_group *make_group(int32_t key, int32_t size, const char *device_type) {
   collective_group *group = DP_NEW(collective_group);
@@ -73,8 +74,8 @@ void dp_group_describe(const collective_group *group, dp_text *text) {
 
 /* ---- Members ---- */
 
-/* Tasks by their names as text, devices of a task by type and number: the order that TensorFlow
- * gives them, in which "task:10" stands before "task:2". */
+/* TensorFlow's order: tasks by their names as text, so that "task:10" comes before "task:2";
+ * devices of one task by type and number. */
 static int compare_members(const void *a, const void *b) {
   const group_member *x = a, *y = b;
   int by_task = strcmp(x->task, y->task);
@@ -127,7 +128,7 @@ static collective_group *find(dp_collectives *collectives, int32_t key) {
   return dp_map_get_n(collectives->groups, &key, sizeof(key));
 }
 
-/* What the table held comes back, for dp_group_release without the lock. */
+/* Returns the group that was replaced; the caller releases it without the lock. */
 static collective_group *put(dp_collectives *collectives, collective_group *group) {
   return dp_map_put_n(collectives->groups, &group->key, sizeof(group->key), group);
 }
@@ -188,8 +189,8 @@ static void answer_waiters(group_waiter *all, dp_status *status, collective_grou
   dp_status_release(status);
 }
 
-/* With the lock held: takes a waiter off, and its device too when it does not wait for anything
- * else. True when nobody is left. */
+/* With the lock held: takes a waiter off the list. Removes its device from the members when no
+ * other waiter is for that device. True when no member is left. */
 static bool leave(group_waiter *waiter) {
   collective_group *group = waiter->group;
   group_waiter **at = &group->waiters;
@@ -242,7 +243,8 @@ static void on_cancel(void *arg, const dp_status *why) {
 
 /* ---- Joining ---- */
 
-/* With the lock held: the group that the device belongs to, an old or a new one. */
+/* With the lock held: the group that the device joins. A complete group that does not fit the
+ * request is replaced by a new one; the old one is in *replaced_out. */
 static collective_group *choose_group(dp_collectives *collectives, const group_request *request,
                                       collective_group **replaced_out) {
   collective_group *group = find(collectives, request->key);
@@ -311,8 +313,9 @@ static group_waiter *make_waiter(dp_collectives *collectives, const group_reques
   return waiter;
 }
 
-/* With the lock held. An error ends the group for all who wait; they are in *ended_out, like those
- * of a group that is complete now. */
+/* With the lock held: adds the device and the waiter to the group. *ended_out are the waiters to be
+ * answered: all when the group is complete now, and all when there is an error, which ends a group
+ * that is not complete. */
 static dp_status *enter(dp_collectives *collectives, const group_request *request,
                         group_waiter *waiter, group_waiter **ended_out,
                         collective_group **group_out, collective_group **gone_out) {
@@ -384,7 +387,8 @@ static bool is_equal(const collective_group *a, const collective_group *b) {
   return is_same;
 }
 
-/* With the lock held: the table keeps what it has when the leader says the same again. */
+/* With the lock held: puts `group` into the table, unless the table has an equal one, which stays.
+ */
 static collective_group *keep(dp_collectives *collectives, collective_group *group,
                               collective_group **replaced_out) {
   collective_group *old = find(collectives, group->key);
@@ -417,7 +421,7 @@ dp_status *dp_group_learn(dp_collectives *collectives,
   return NULL;
 }
 
-/* ---- What others ask ---- */
+/* ---- Calls from other tasks ---- */
 
 typedef struct group_call {
   dp_collective_group_fn done;

@@ -1,17 +1,19 @@
-/* Instances, as the leader sees them: each member of a group tells what it comes for, and it must
- * be the same for all. A reduction or a gather needs no more than that and goes on at once; a
- * broadcast waits until everybody is there, because nobody else knows who the source is.
+/* Instances, at the leader. Each member of a group says which kind of collective it runs, with
+ * which dtype and shape; these must be the same for all. A reduction, gather or all-to-all is
+ * answered after that check. A broadcast is answered when all members have come, because only then
+ * the source is known.
  *
- * Members of ours say in which step they are, so that each step of a broadcast is an instance of
- * its own. Genuine tasks ask only once for each key: with one of them in the group the first answer
- * holds for good. */
+ * Members of ours send their step id, so that each step of a broadcast is an instance of its own.
+ * Genuine TensorFlow tasks ask only once per key: when one of them is in the group, the first
+ * answer stays valid. dp_collectives.lock guards all of this; waiters are answered with no lock
+ * held. */
 #include "collective/collective_internal.h"
 #include "wire/shape_message.h"
 
 struct instance_waiter {
   instance_waiter *next;
   dp_collectives *collectives;
-  struct instance *instance; /* NULL when off the list; guarded by the lock */
+  struct instance *instance; /* NULL when it is not on the list; guarded by the lock */
   dp_cancel *cancel;
   dp_cancel_token token;
   dp_collective_instance_fn done;
@@ -24,26 +26,26 @@ typedef struct instance_key {
 } instance_key;
 
 typedef struct instance {
-  collective_group *group; /* borrowed: it holds the instance */
+  collective_group *group; /* borrowed: the group owns the instance */
   instance_key key;
   dp_collective_kind kind;
   dp_dtype dtype;
   dp_shape shape;
   int64_t asked_in;    /* the step of the member that came first */
   int32_t source_rank; /* -1: not known yet */
-  bool *is_known;      /* by rank */
+  bool *is_known;      /* by rank: the member has come */
   int32_t known_count;
   instance_waiter *waiters;
 } instance;
 
-/* ---- Life ---- */
+/* ---- Creating and destroying ---- */
 
 static void free_instance(instance *one) {
   dp_free(one->is_known);
   dp_free(one);
 }
 
-/* Nobody waits: who waits holds the group. */
+/* There are no waiters: a waiter's caller holds a reference to the group. */
 void dp_instances_destroy(collective_group *group) {
   const char *key;
   void *one;
@@ -87,14 +89,15 @@ static bool is_alike(const instance *one, const instance_request *request) {
          dp_shape_equal(&one->shape, &request->shape);
 }
 
-/* What members of another step left unfinished says nothing about this one. */
+/* Whether the instance is left over from another step, in which not all members came: nobody waits
+ * for it, and it differs from the request. */
 static bool is_old(const collective_group *group, const instance *one,
                    const instance_request *request, int32_t rank) {
   return !one->waiters && !is_alike(one, request) &&
          (one->is_known[rank] || (group->is_ours && one->asked_in != request->running_step_id));
 }
 
-/* A member that is known and now wants something else has begun another step: so do we. */
+/* The instance of the request; a new one when there is none or when it is old. */
 static instance *choose(collective_group *group, const instance_request *request, int32_t rank) {
   bool is_broadcast = request->kind == DP_COLLECTIVE_BROADCAST;
   instance_key key = {request->step_id,
@@ -186,7 +189,8 @@ static dp_status *say_why(const instance *one, const dp_status *why) {
   return status;
 }
 
-/* One member of a broadcast gives up, and with it the whole of it: who comes later begins anew. */
+/* One member of a broadcast gives up. That ends the instance for all who wait; a member that comes
+ * later begins a new one. */
 static void on_cancel(void *arg, const dp_status *why) {
   instance_waiter *waiter = arg;
   instance_waiter *others = NULL;
@@ -228,7 +232,8 @@ static bool is_forgotten_when_known(const instance *one) {
   return one->kind != DP_COLLECTIVE_BROADCAST || one->key.running_step != 0;
 }
 
-/* With the lock held. Those to be answered are in *ended_out, with the result. */
+/* With the lock held: adds the member to its instance. *ended_out are the waiters to be answered,
+ * with *source_out and the returned status. */
 static dp_status *enter(collective_group *group, const instance_request *request, int32_t rank,
                         instance_waiter *waiter, instance_waiter **ended_out, int32_t *source_out) {
   if (waiter->cancel && !dp_cancel_register(waiter->cancel, on_cancel, waiter, &waiter->token)) {
@@ -271,7 +276,7 @@ void dp_instance_join(dp_collectives *collectives, collective_group *group,
   answer_waiters(ended, status, source_rank);
 }
 
-/* ---- What a member remembers ---- */
+/* ---- Requests that a member need not repeat ---- */
 
 typedef struct settled_key {
   int32_t instance, rank;
@@ -318,7 +323,7 @@ void dp_instance_unsettle(dp_collectives *collectives, collective_group *group, 
   pthread_mutex_unlock(&collectives->lock);
 }
 
-/* ---- What others ask ---- */
+/* ---- Calls from other tasks ---- */
 
 typedef struct instance_call {
   collective_group *group;

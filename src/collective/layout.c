@@ -1,15 +1,17 @@
-/* Chunks and rings. Every member computes them for itself, so they must come out the same in every
- * task, TensorFlow's included.
+/* Chunks and rings. Every member computes them for itself, so the results must be equal in every
+ * task, genuine TensorFlow tasks included.
  *
- * A tensor is cut into one chunk for each member and ring. A ring visits all members, task by task;
- * an offset rotates the devices within each task, a negative one after turning them round. With
- * several rings every device sends over several links at once. */
+ * A tensor is cut into (members * rings) chunks. A ring visits all members, task by task. A ring
+ * has an offset, which rotates the devices within each task; a negative offset also reverses their
+ * order. With several rings every device sends over several links at once. Pure computation; any
+ * thread. */
 #include <stdlib.h>
 #include "collective/collective_internal.h"
 
 enum {
   CHUNK_ALIGNMENT = 64,
-  LARGEST_CHUNK = 4 * 1024 * 1024, /* more rings, if they may be, until chunks are no larger */
+  LARGEST_CHUNK =
+      4 * 1024 * 1024, /* rings are added, up to their limit, until chunks are smaller */
   USUAL_SUBDIVISIONS = 2,
 };
 
@@ -20,13 +22,14 @@ int64_t dp_layout_chunk_elements(int64_t elements, int64_t chunks, size_t elemen
   int64_t size = (int64_t)element_bytes;
   int64_t each = (elements + chunks - 1) / chunks;
   int64_t bytes = each * size;
-  /* A chunk that ends on the boundary already still grows by one: that is TensorFlow's rule. */
+  /* TensorFlow's rule: a chunk whose size is a multiple of the alignment still grows by one
+   * alignment. */
   int64_t more =
       bytes < CHUNK_ALIGNMENT ? CHUNK_ALIGNMENT - bytes : CHUNK_ALIGNMENT - bytes % CHUNK_ALIGNMENT;
   return each + more / size;
 }
 
-/* How many rings a tensor of that size is worth. */
+/* How many rings to use: the fewest with chunks of at most LARGEST_CHUNK bytes, up to the limit. */
 static dp_status *count_rings(const collective_op *op, int32_t *count_out) {
   const dp_collective_member *member = &op->member;
   *count_out = 1;

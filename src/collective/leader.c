@@ -1,10 +1,12 @@
-/* Who leads. */
+/* Chooses the leader of a cluster: the task that all members of collectives report to. Every task
+ * computes it from the same configuration, so that all tasks agree; the default is TensorFlow's, so
+ * that genuine tasks agree too. No state, any thread. */
 #include <string.h>
 #include "base/memory.h"
 #include "collective/collective.h"
 #include "wire/device_name.h"
 
-/* The full form of a task's name; a copy of what it is when that is no such name. */
+/* The full form of a task's name; a plain copy when `task` is not the name of a task. */
 static char *complete_name(const char *task) {
   dp_device_name name;
   dp_status *status = dp_device_name_parse(dp_view_of(task), &name);

@@ -1,17 +1,18 @@
-/* One member's way through a collective: it finds its group, tells the leader what it comes for,
- * runs the algorithm, and ends.
+/* One member in one collective: it finds its group, reports its instance to the leader, runs the
+ * algorithm, and gives the result to the caller.
  *
- * Each wait is below a scope of the op's own, with its time limit. The algorithm consists of parts
- * (part.c); the op ends with the last of them. If the step was not cancelled anyway, an error also
- * aborts the step's board, so that those who wait for our chunks hear of it. After an error a
- * member asks the leader for the group again: another one may have restarted. */
+ * Each phase has a cancel scope with the op's time limit. The algorithm consists of parts (part.c);
+ * the op ends with the last of them. Unless the step was cancelled, an error also aborts the step's
+ * board, so that members that wait for our chunks get it. After an error a member asks the leader
+ * for the group again, because another member may have restarted. Any thread may run the callbacks;
+ * the op frees itself at the end. */
 #include <inttypes.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "collective/collective_internal.h"
 #include "wire/shape_message.h"
 
-/* ---- Life ---- */
+/* ---- Creating and destroying ---- */
 
 dp_collectives *dp_collectives_create(void) {
   dp_collectives *collectives = DP_NEW(dp_collectives);
@@ -58,7 +59,7 @@ static void unlist(collective_op *op) {
   pthread_mutex_unlock(&collectives->lock);
 }
 
-/* A scope for what comes next. */
+/* Replaces the op's scope by a new one for the next phase. */
 static void open_scope(collective_op *op) {
   double seconds = op->member.timeout_seconds;
   int64_t deadline = seconds > 0 ? dp_clock_nanos() + (int64_t)(seconds * 1e9) : DP_FOREVER;
@@ -108,7 +109,7 @@ static bool leads(const collective_op *op) {
   return !op->step.peers || strcmp(op->step.leader, op->step.task) == 0;
 }
 
-/* What others need to know. */
+/* Tells an error to the members that wait for our chunks. */
 static void spread_error(collective_op *op, const dp_status *status) {
   DP_LOG(COLLECTIVE, WARN, "%s: %s", op->member.name, dp_status_message(status));
   dp_board_abort(op->step.board,
@@ -136,7 +137,7 @@ void dp_collective_finish(collective_op *op, dp_status *status) {
     result = dp_tensor_take(&op->result);
   dp_collective_done_fn done = op->member.done;
   void *arg = op->member.arg;
-  free_op(op); /* before `done`, which may be what lets the step end */
+  free_op(op); /* before `done`, after which the step may end and its objects go */
   done(arg, status, &result);
   dp_tensor_deinit(&result);
 }
@@ -176,7 +177,8 @@ static instance_request describe_instance(const collective_op *op) {
                             .running_step_id = member->step_id};
 }
 
-/* Time ran out before everybody was there. Consumes `status`. */
+/* When the time limit ended the wait, makes an error that says what was awaited. Consumes `status`.
+ */
 static dp_status *say_unresolved(const collective_op *op, dp_status *status) {
   if (dp_status_code(status) != DP_DEADLINE_EXCEEDED || strstr(dp_status_message(status), "Collec"))
     return status;
@@ -216,7 +218,7 @@ static void instance_told(void *arg, dp_status *status, int32_t source_rank) {
   instance_ready(op, status, source_rank);
 }
 
-/* A genuine leader cuts its own tensor as the first who asked it did. */
+/* A genuine leader uses the offsets of the first request for its own rings. */
 static void add_ring_offsets(const dp_collective_member *member, dp_arena *arena,
                              Tensorflow__CompleteInstanceRequest *message) {
   message->n_subdiv_offset = member->ring_offset_count;
@@ -339,7 +341,7 @@ void dp_collective_join(const dp_collective_step *step, dp_collective_member *me
   start(make_op(step, member));
 }
 
-/* ---- For people ---- */
+/* ---- For the status page ---- */
 
 static void describe(dp_collectives *collectives, collective_op *op, dp_text *text) {
   const dp_collective_member *member = &op->member;

@@ -1,9 +1,9 @@
-/* The parts of a collective: a chunk to fetch, one that waits for its taker, a merge.
+/* The parts of a collective op: a chunk to fetch, a chunk that waits for its taker, a merge.
  *
- * The op ends with the last of its parts. The first error ends the op's scope, and with it all
- * other parts. Which members keep us waiting is counted, for those who ask and for errors. Any
- * thread may begin and end parts; the op's lock guards the counts and is never held in a callback.
- */
+ * The op ends with the last of its parts. The first error triggers the op's scope, which ends all
+ * other parts. Chunks that are missing are counted per member, for the status page and for error
+ * messages. Any thread may begin and end parts; the op's lock guards the counts and is not held
+ * during callbacks. */
 #include "base/clock.h"
 #include "base/philox.h"
 #include "collective/collective_internal.h"
@@ -21,7 +21,8 @@ void dp_part_print_missing(const collective_op *op, dp_text *text) {
   print_members(op, op->offered, "not taken by", text);
 }
 
-/* With the op's lock held. Consumes `status`. */
+/* When the op's time limit ended the part, makes an error that names the missing chunks. With the
+ * op's lock held. Consumes `status`. */
 static dp_status *say_late(const collective_op *op, dp_status *status) {
   if (dp_status_code(status) != DP_DEADLINE_EXCEEDED || dp_cancel_is_triggered(op->member.cancel))
     return status;
@@ -43,7 +44,8 @@ void dp_part_begin(collective_op *op) {
   pthread_mutex_unlock(&op->lock);
 }
 
-/* A part that waited for, or on, a member (-1: for none). Consumes `status`. */
+/* Ends a part. `counts` is op->awaited or op->offered when the part waited for `member`, else NULL.
+ * Consumes `status`. */
 static void end_part(collective_op *op, int32_t *counts, int32_t member, dp_status *status) {
   dp_cancel *ended = NULL;
   pthread_mutex_lock(&op->lock);
@@ -60,7 +62,7 @@ static void end_part(collective_op *op, int32_t *counts, int32_t member, dp_stat
   if (ended)
     dp_cancel_trigger(ended, why);
   dp_cancel_release(ended);
-  /* Only now, so that the op is there while its scope ends the other parts. */
+  /* Not before, so that the op still exists while its scope ends the other parts. */
   pthread_mutex_lock(&op->lock);
   bool is_last = --op->parts == 0;
   dp_status *outcome = op->status;
@@ -182,9 +184,10 @@ void dp_part_work(collective_op *op, size_t bytes, dp_task_fn fn, void *arg) {
     dp_pool_run(op->member.pool, fn, arg);
 }
 
-/* ---- Looking after the takers ---- */
+/* ---- Watching the takers ---- */
 
-/* Who does not fetch a chunk may be dead, and no call of ours would tell: so they are asked. */
+/* A member that does not fetch its chunk may be dead. No call of ours to it is open that would
+ * fail, so it is checked at this interval. */
 static const int64_t watch_nanos = INT64_C(1000000000);
 
 static void checked(void *arg, dp_status *status) {
@@ -196,7 +199,8 @@ static bool is_slow_taker(const collective_op *op, int32_t member) {
          strcmp(op->group->members.items[member].task, op->step.task) != 0;
 }
 
-/* On the timer's thread; dp_collective_finish waits for it. */
+/* Runs on the timer thread. dp_collective_finish cancels the timer, which waits for a running look,
+ * unless look itself ends the op. */
 static void look(void *arg) {
   collective_op *op = arg;
   pthread_mutex_lock(&op->lock);

@@ -1,27 +1,29 @@
 /* Rings: reduction and gather.
  *
- * Reduction. Chunk c begins with the member of rank c, who sends his own part of it on; everybody
- * merges his part into what comes and sends that on, until rank c - 1 has the sum of all. In the
- * second pass it sends the sum round the same way, and everybody keeps it. A member sends and
- * receives each element twice, however many members there are.
+ * Reduction. Chunk c starts at the member of rank c, which sends its part of the chunk to rank c
+ * + 1. Each member merges its own part into the chunk that it receives and sends that on, until
+ * rank c - 1 has the sum of all parts. In the second pass the sum goes round the ring in the same
+ * direction, and every member keeps it. A member sends and receives about two tensors, however many
+ * members there are.
  *
- * Gather. One pass: each member's tensor is a chunk, which goes round once.
+ * Gather. One pass: each member's tensor is a chunk, which goes round the ring once.
  *
- * What is sent is never written again: partial sums have memory of their own, and the result's
- * chunks are sent when they are final. So nobody waits for a receiver before the second pass. */
+ * Memory that was sent is never written again: partial sums have memory of their own, and chunks of
+ * the result are sent only when they are final. So no member waits until a chunk was taken before
+ * it goes on. Each chunk moves by itself; its callbacks may run in any thread. */
 #include <stdio.h>
 #include <string.h>
 #include "collective/collective_internal.h"
 
 typedef struct ring_run ring_run;
 
-/* One chunk's way through this member. */
+/* The state of one chunk at this member. */
 typedef struct ring_field {
   ring_run *run;
-  int32_t chunk; /* number in its ring */
+  int32_t chunk; /* its number in its ring */
   int32_t ring;
-  int32_t index; /* of all chunks */
-  int32_t rank;  /* ours in the ring */
+  int32_t index; /* its number among all chunks */
+  int32_t rank;  /* our rank in the ring */
   int64_t begin, count;
   dp_tensor received;
 } ring_field;
@@ -116,7 +118,7 @@ static void make_final(ring_field *field) {
     member->finish(member->arg, to, field->count, ring_size(field));
 }
 
-/* Merges into what came when that is nobody else's. */
+/* Merges our part with the received chunk: in place when no one else has a reference to it. */
 static dp_status *make_partial(ring_field *field, dp_tensor *partial_out) {
   const dp_collective_member *member = &field->run->op->member;
   dp_tensor partial;

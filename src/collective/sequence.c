@@ -1,7 +1,9 @@
-/* Step ids by graph key. TensorFlow's masters count on only when a step has succeeded; ours after
- * every step, and one that is not the leader's asks again after a failure, because then nobody
- * knows who has counted. Steps that run at the same time get different ids: the next one and as
- * many more as are running. */
+/* Step ids by graph key. TensorFlow's masters increment the id only when a step has succeeded. Ours
+ * do it after every step; after a failure, when tasks may disagree about who has counted, a master
+ * outside the leader's task asks the leader again. Steps that run at the same time get different
+ * ids: `next` plus the number of running steps. dp_collectives.lock guards the table; any thread
+ * may call.
+ */
 #include "base/philox.h"
 #include "collective/collective_internal.h"
 
@@ -11,10 +13,10 @@ typedef struct step_sequence {
   bool is_valid;
 } step_sequence;
 
-/* As all step ids: the 7 highest bits stay free. */
+/* The 7 highest bits of every step id are 0. */
 static const uint64_t step_id_mask = ((uint64_t)1 << 57) - 1;
 
-/* With the lock held. */
+/* Finds or makes the sequence of a graph key. With the lock held. */
 static step_sequence *find(dp_collectives *collectives, int64_t graph_key) {
   step_sequence *sequence = dp_map_get_n(collectives->sequences, &graph_key, sizeof(graph_key));
   if (!sequence) {

@@ -1,21 +1,22 @@
-/* Broadcast, as a tree of trees: first among one device of each task (the source, or the task's
- * first), then within each task. A tree is binary over ranks: r sends to 2r + 1 and 2r + 2. A
- * source that is not rank 0 counts as standing before all others: it sends to 0 and 1 as well as to
- * those that its own place says, everybody else's children are one place further, and nobody sends
- * to it.
+/* Broadcast, in TensorFlow's trees: one tree connects one device per task (the source, or the first
+ * device of the task), and one tree per task connects its devices. In each tree members have ranks.
  *
- * A device takes part in at most two trees, and receives in at most one. */
+ *   source is rank 0      rank r sends to 2r + 1 and 2r + 2
+ *   source is not rank 0  rank r sends to 2r + 2 and 2r + 3, and the source also to 0 and 1; nobody
+ *                         sends to the source
+ *
+ * A device is in at most two trees and receives in at most one of them; then it sends in both. */
 #include <stdio.h>
 #include <string.h>
 #include "collective/collective_internal.h"
 
-/* One tree: who is in it, in order. */
+/* One tree: its members in the order of their ranks in it. */
 typedef struct tree {
   int32_t number; /* in keys */
   int32_t size;
-  int32_t source;   /* rank in the tree */
-  int32_t rank;     /* ours; -1: we are not in it */
-  int32_t *members; /* by rank */
+  int32_t source;   /* the rank of the source in this tree */
+  int32_t rank;     /* our rank in this tree; -1 when we are not in it */
+  int32_t *members; /* the members of the group by their ranks in this tree */
 } tree;
 
 typedef struct tree_run {

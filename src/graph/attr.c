@@ -1,6 +1,7 @@
-/* Attribute values: names of kinds, equality, hash, text, copies. Values are immutable and hold no
- * locks; the only thing that is counted is a tensor's buffer, which the owner of the arena (a
- * graph) lists and releases. */
+/* Attribute values: names of kinds, equality, hash, text, copies, sorting by name. Values do not
+ * change and need no locks. Their memory is in an arena; only the buffers of tensors are counted,
+ * so the owner of the arena (a graph, for example) keeps a list of the tensors and releases them.
+ */
 #include "graph/attr.h"
 
 #include <ctype.h>
@@ -56,7 +57,7 @@ static bool tensors_equal(const dp_tensor *a, const dp_tensor *b) {
   if (dp_dtype_is_plain(a->dtype))
     return memcmp(a->data, b->data, dp_tensor_bytes(a)) == 0;
   if (a->dtype != DP_STRING)
-    return false; /* handles and variants: only the same object is equal */
+    return false; /* handles and variants are equal only when they are the same memory */
   for (int64_t i = 0; i < a->shape.elements; i++)
     if (!dp_view_equal(dp_tstring_view(&dp_tensor_strings(a)[i]),
                        dp_tstring_view(&dp_tensor_strings(b)[i])))
@@ -101,7 +102,7 @@ bool dp_attr_equal(const dp_attr *a, const dp_attr *b) {
     return dp_view_equal(a->string, b->string);
   case DP_ATTR_INT:
     return a->integer == b->integer;
-  case DP_ATTR_FLOAT: /* by bits, so that a hash can follow */
+  case DP_ATTR_FLOAT: /* by bits, so that equal values have equal hashes */
     return float_bits(a->number) == float_bits(b->number);
   case DP_ATTR_BOOL:
     return a->boolean == b->boolean;
@@ -222,11 +223,12 @@ uint64_t dp_attr_hash(const dp_attr *attr) {
 
 /* ---- Text ---- */
 
-/* Long strings show their ends only. */
+/* Of a long string only both ends are shown. */
 static void print_string(dp_view string, dp_text *text) {
   enum { longest = 80, shown = 10 };
   dp_text escaped = {0};
-  /* A string of more than `longest` bytes is at least that long when escaped: its ends suffice. */
+  /* Escaping never shortens. So a string of 4096 bytes is too long to be shown whole, and only its
+   * ends need to be escaped. */
   dp_text_add_escaped(&escaped, string.data, string.length < 4096 ? string.length : 4096);
   if (string.length >= 4096) {
     dp_text tail = {0};
@@ -275,7 +277,7 @@ static void print_func(const dp_func *func, dp_text *text) {
   dp_text_add(text, "]");
 }
 
-/* Long lists show five from each end and a fingerprint of the whole. */
+/* Of a long list five items from each end are shown, and a fingerprint of the whole list. */
 static void print_list(const dp_attr *list, dp_text *text) {
   bool is_long = list->count >= 30;
   dp_text whole = {0};
@@ -444,7 +446,7 @@ dp_attr dp_attr_store_copy(const dp_attr_store *store, const dp_attr *attr) {
 
 /* ---- Sorted arrays ---- */
 
-/* Stable, for the few attributes that nodes have. */
+/* Stable insertion sort, for the few attributes that most nodes have. */
 static void sort_few(dp_attr *attrs, int32_t count) {
   for (int32_t i = 1; i < count; i++) {
     dp_attr moving = attrs[i];
@@ -455,7 +457,7 @@ static void sort_few(dp_attr *attrs, int32_t count) {
   }
 }
 
-/* Stable, for many: merges runs of 1, 2, 4... back and forth. */
+/* Stable merge sort, for many: merges runs of 1, 2, 4... between the array and a spare one. */
 static void sort_many(dp_attr *attrs, int32_t count) {
   dp_attr *spare = dp_malloc(sizeof(*attrs) * (size_t)count);
   dp_attr *from = attrs, *to = spare;

@@ -1,6 +1,7 @@
-/* Attribute values from and to protocol messages. Everything read is copied into the store, so the
- * message may go away. How deep functions nest inside functions' attributes is bounded by the
- * unpacker (wire/control.h), which refuses more than 100 messages inside each other. */
+/* Attribute values from and to protocol messages. Reading copies everything into the store, so the
+ * message may be freed afterwards. A function may be an attribute of a function, and so on: the
+ * recursion is bounded because wire/control.h refuses more than 100 messages inside each other.
+ * No state, any thread. */
 #include <string.h>
 
 #include "graph/graph_internal.h"
@@ -203,8 +204,8 @@ static ProtobufCBinaryData write_bytes(dp_view view) {
   return (ProtobufCBinaryData){.len = view.length, .data = (uint8_t *)view.data};
 }
 
-/* A tensor that was read once can be written; memory for it is all that may be missing, and then
- * the field stays empty. */
+/* A tensor that was read from a message can be written to one. The only failure is a lack of
+ * memory; the field stays empty then. */
 static ProtobufCBinaryData write_tensor(const dp_tensor *tensor, dp_arena *arena) {
   dp_rope rope = {0};
   ProtobufCBinaryData bytes = {0};

@@ -1,6 +1,7 @@
-/* Adding one node and changing what is there: for passes, the C API and function bodies. What is
- * added passes the same checks as an import. Arrays that grow are allocated afresh in the graph's
- * arena; the old ones stay until the graph goes. */
+/* Adding one node, and changing inputs, controls and attributes of nodes: for passes, the C API and
+ * function bodies. A node that is added passes the same checks as an imported one. An array that
+ * grows is allocated anew in the graph's arena; the old one stays until the graph is destroyed. One
+ * writer per graph. */
 #include <string.h>
 
 #include "graph/graph_internal.h"

@@ -1,6 +1,7 @@
-/* A graph becomes a GraphDef again. The message borrows names, strings and numbers from the graph;
- * only what protobuf-c wants in another form is made anew, in the caller's arena. Inputs first,
- * then controls by number; attributes by name. */
+/* Writes a graph as a GraphDef. The message borrows names, strings and numbers from the graph,
+ * which must outlive it; whatever protobuf-c needs in another form is made in the caller's arena. A
+ * node's data inputs come first, then its control inputs in the order of their ids; attributes are
+ * in the order of their names. The graph is only read. */
 #include <string.h>
 
 #include "graph/graph_internal.h"

@@ -1,9 +1,11 @@
-/* A function's body as a graph of its own, with the attributes of one call bound.
+/* Makes a graph from a function's body, with the attributes of one call in place of "$T" and the
+ * like.
  *
- * Nodes come in the order: arguments (_Arg), the body's own, results (_Retval). The body's
- * attributes are read and bound first, for all nodes, because an input's meaning ("node:out")
- * depends on how many values each output of the other node has; then inputs are resolved and
- * checked as for any graph. The library is only read, so any number of threads may instantiate. */
+ * Nodes come in the order: arguments (_Arg), the nodes of the body, results (_Retval). The
+ * attributes of all nodes are read first, because the meaning of an input "node:out" depends on how
+ * many values the outputs of `node` have. Then inputs are resolved and checked as in any graph. The
+ * library is only read, so any number of threads may instantiate functions. The caller owns the
+ * graph. */
 #include <string.h>
 
 #include "graph/graph_internal.h"
@@ -22,7 +24,8 @@ typedef struct instantiation {
 
 /* ---- Attributes of the call ---- */
 
-/* The call's attributes with defaults of the signature; all that it declares must be there. */
+/* Collects the call's attributes and the defaults of the signature. Every attribute that the
+ * signature declares must have a value. */
 static dp_status *bind_attrs(instantiation *in, const dp_func *call) {
   const dp_op *signature = &in->function->signature;
   size_t most = (size_t)call->attr_count + (size_t)signature->attr_count;
@@ -64,7 +67,7 @@ static dp_status *substitute_func(instantiation *in, const dp_func *func) {
   return NULL;
 }
 
-/* Puts the call's values where placeholders stand; the attribute is our own copy. */
+/* Replaces placeholders in *attr, which is our own copy, by the call's values. */
 static dp_status *substitute(instantiation *in, dp_attr *attr) {
   if (attr->kind == DP_ATTR_FUNC)
     return substitute_func(in, attr->func);
@@ -99,7 +102,7 @@ static dp_status *enter_node(instantiation *in, dp_node *node) {
   return NULL;
 }
 
-/* An _Arg or _Retval: T and index, and what is given besides. */
+/* Adds an _Arg or _Retval node with the attributes T and index, and those in `given`. */
 static dp_status *add_end(instantiation *in, const char *op, const char *name, int32_t type,
                           int32_t index, dp_input *input, const dp_attr *given, int32_t given_count,
                           dp_node **node_out) {
@@ -132,7 +135,7 @@ static const char *numbered(instantiation *in, const char *name, const char *suf
 
 /* ---- Arguments ---- */
 
-/* Attributes that the function gives to its argument number `index`. */
+/* The attributes that the function's definition has for its argument number `index`. */
 static dp_status *argument_attrs(instantiation *in, uint32_t index, dp_attr **attrs_out,
                                  int32_t *count_out) {
   const Tensorflow__FunctionDef *definition = in->function->definition;
@@ -220,8 +223,8 @@ static dp_status *add_node(instantiation *in, const Tensorflow__NodeDef *def) {
   return enter_node(in, node);
 }
 
-/* Data inputs: each reference stands for one value or for several. Returns how many references were
- * used up. */
+/* Resolves the data inputs. Each reference stands for one value or for several. *used_out is how
+ * many references were resolved. */
 static dp_status *resolve_inputs(instantiation *in, const Tensorflow__NodeDef *def, dp_node *node,
                                  size_t *used_out) {
   node->inputs = DP_ARENA_ARRAY(in->graph->arena, dp_input, node->input_count);

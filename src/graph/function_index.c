@@ -1,7 +1,7 @@
-/* References inside a function body. There an input is not "node:3" but names what it means: an
- * argument ("x", or "x:1" of a list), or an output argument of a node ("node:out", or
- * "node:out:2"). Arguments are kept in a map of their own; nodes are found through the body graph's
- * names. */
+/* References inside a function body. There an input is not "node:3". It names an argument of the
+ * function ("x", or "x:1" for one value of a list), or an output argument of a node ("node:out", or
+ * "node:out:2" for one value of a list). Arguments are in a map; nodes are found by the names of
+ * the body's graph, which the index borrows. Used by the one thread that builds the graph. */
 #include <string.h>
 
 #include "base/map.h"
@@ -61,14 +61,14 @@ static bool find_argument(const dp_body_index *index, dp_view name, const dp_vie
   return true;
 }
 
-/* Which outputs the output argument `name` of the node covers. */
+/* The outputs of the node that belong to its output argument `name`. */
 static bool find_output(const dp_node *node, dp_view name, int32_t *begin_out, int32_t *count_out) {
   int32_t begin = 0;
   for (int32_t i = 0; i < node->op->output_count; i++) {
     int32_t count = 0;
     dp_status *status =
         dp_arg_count(node->op, &node->op->outputs[i], node->attrs, node->attr_count, &count);
-    dp_status_release(status); /* the node is complete: there is none */
+    dp_status_release(status); /* the node is complete, so dp_arg_count cannot fail */
     if (dp_view_equals(name, node->op->outputs[i].name)) {
       *begin_out = begin;
       *count_out = count;

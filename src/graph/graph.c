@@ -1,6 +1,6 @@
-/* Graphs: life, copies, and removing nodes. Memory of nodes comes from the graph's arena and from
- * one arena an import; both go with the graph, as do the references that tensors in attributes
- * hold. One writer. */
+/* Graphs: creating, copying, destroying, and removing nodes. The memory of nodes is in the graph's
+ * arena and in one arena per import. dp_graph_destroy frees these arenas and releases the tensors
+ * in attributes. One writer. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ static dp_attr_store store_of(dp_graph *graph) {
   return (dp_attr_store){graph->arena, &graph->tensors};
 }
 
-/* Attributes of the op's own definition keep its name for them, and its default as it stands. */
+/* A copy of an attribute that the op declares borrows the name from the op; any other name is
+ * copied. */
 static dp_attr copy_attr(dp_graph *to, const dp_op *op, const dp_attr *attr) {
   dp_attr_store store = store_of(to);
   int index = attr->name[0] == '_' ? -1 : dp_op_attr_index(op, attr->name);
@@ -60,7 +61,8 @@ static const int32_t *copy_types(dp_graph *to, const int32_t *types, int32_t cou
   return copy;
 }
 
-/* Everything but id, name and edges. */
+/* A copy of `node` called `name`: its id is not valid in `to`, and its inputs and controls are
+ * zero-filled. */
 static dp_node *copy_node(dp_graph *to, const dp_node *node, const char *name) {
   dp_node *copy = dp_arena_allocate(to->arena, sizeof(*copy));
   *copy = *node;

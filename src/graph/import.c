@@ -1,10 +1,10 @@
-/* A GraphDef becomes part of a graph.
+/* Adds a GraphDef to a graph.
  *
- * The nodes are made in an arena of their own and entered into the graph's tables as they stand,
- * one concern at a time over all of them: ops, names, inputs, attributes, edges, cycles. That is
- * the order in which TensorFlow's master looks, so the first error is the same. When something is
- * wrong the tables are put back, the arena is dropped and functions that were added are forgotten:
- * nothing has happened. An input costs one lookup in the name index; a node costs no malloc. */
+ * The nodes are made in an arena of their own. Each step runs over all nodes before the next
+ * begins: ops, names, inputs, attributes, edges, cycles. TensorFlow's master checks in the same
+ * order, so the first error is the same. On an error the graph's tables are restored, the arena is
+ * destroyed and the functions that were added are removed, so that the graph is as before. An input
+ * costs one lookup in the name index; a node costs no malloc. One writer per graph. */
 #include <string.h>
 
 #include "graph/graph_internal.h"
@@ -63,7 +63,7 @@ static dp_status *find_ops(importer *in) {
   return NULL;
 }
 
-/* Few devices are named again and again: keep one copy of each. */
+/* A copy of the name. Most nodes name one of a few devices, so the recent names are shared. */
 static const char *keep_device(importer *in, const char *device) {
   if (!*device)
     return "";
@@ -143,7 +143,8 @@ static dp_status *find_inputs(importer *in, int32_t index) {
 
 /* ---- Attributes ---- */
 
-/* Attribute names that many nodes carry and no op declares. */
+/* A name that lives as long as the graph: the op's own, a constant for two names that many nodes
+ * have and no op declares, or else a copy. */
 static const char *keep_attr_name(importer *in, const dp_op *op, const char *name) {
   static const char *const common[] = {"_class", "_output_shapes"};
   if (name[0] == '_') {

@@ -1,7 +1,8 @@
-/* Function libraries. A library only grows: functions are copied in under the write lock, found
- * under the read lock, and stay where they are until the library goes, so a pointer to one needs no
- * reference. Whether two functions with one name are the same is decided on their bytes, after maps
- * (whose order means nothing) have been sorted and what only describes has been left out. */
+/* Function libraries. A library only grows: functions are copied into it under the write lock and
+ * found under the read lock. They stay in place until the library is destroyed, so a pointer to a
+ * function needs no reference of its own. Two functions with one name are the same when their
+ * serialized bytes are equal; before that, maps and nodes are sorted, because their order means
+ * nothing, and debug information is left out. Any thread may call. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,11 +14,11 @@
 
 typedef Tensorflow__FunctionDef function_message;
 
-/* A dp_function and what is needed to compare it with another. */
+/* A dp_function and what is needed to compare it with another function. */
 typedef struct entry {
   dp_function function; /* first: the public pointer is this one */
   uint64_t hash;
-  bool gone; /* an import that failed took it back */
+  bool gone; /* the import that added it failed */
 } entry;
 
 struct dp_library {
@@ -32,7 +33,7 @@ struct dp_library {
   dp_tensor_array tensors;
 };
 
-/* ---- Life ---- */
+/* ---- Creating and destroying ---- */
 
 dp_library *dp_library_create(void) {
   dp_library *library = DP_NEW(dp_library);
@@ -66,7 +67,7 @@ void dp_library_release(dp_library *library) {
 
 /* ---- Comparing ---- */
 
-/* Entries of maps with string keys all start alike: base, key. */
+/* The common beginning of protobuf-c's structs for entries of maps with string keys. */
 typedef struct any_entry {
   ProtobufCMessage base;
   char *key;
@@ -76,7 +77,7 @@ static int compare_keys(const void *a, const void *b) {
   return strcmp((*(any_entry *const *)a)->key, (*(any_entry *const *)b)->key);
 }
 
-/* And those with number keys too. */
+/* The common beginning of protobuf-c's structs for entries of maps with uint32 keys. */
 typedef struct numbered_entry {
   ProtobufCMessage base;
   uint32_t key;
@@ -115,7 +116,7 @@ static void sort_value(Tensorflow__AttrValue *value) {
       sort_func(value->list->func[i]);
 }
 
-/* Brings the maps of our own copy into order. */
+/* Sorts all maps in `function`, which is the library's copy, by their keys. */
 static void sort_maps(function_message *function) {
   sort_entries(function->n_attr, function->attr);
   for (size_t i = 0; i < function->n_attr; i++)
@@ -138,7 +139,7 @@ static void sort_maps(function_message *function) {
   }
 }
 
-/* The bytes that two equal functions share: nodes by name, without debug information. */
+/* Serializes a function for comparison: nodes sorted by name, without debug information. */
 static dp_status *comparable_bytes(const function_message *function, dp_arena *arena,
                                    uint8_t **data_out, size_t *length_out) {
   function_message plain = *function;
@@ -172,12 +173,13 @@ static dp_status *same_function(const entry *old, const entry *new, bool *same_o
 
 /* ---- Adding ---- */
 
-/* One add at work: everything is prepared here, then entered at once. */
+/* The state of one dp_library_add. Everything that can fail is done here first; `enter` then
+ * changes the library and cannot fail. */
 typedef struct addition {
   dp_library *library;
   dp_arena *arena;
   dp_tensor_array tensors;
-  dp_map *functions; /* those of this message */
+  dp_map *functions; /* of this message only */
   DP_ARRAY(entry *) fresh;
   dp_map *gradients;
   dp_name_array gradient_names;
@@ -282,11 +284,11 @@ static bool enter_registered(addition *add, const Tensorflow__FunctionDefLibrary
 
 static void set_gradient(dp_library *library, const char *name, const char *gradient) {
   entry *found = dp_map_get(library->functions, name);
-  if (found) /* readers hold no lock */
+  if (found) /* readers of a dp_function hold no lock */
     __atomic_store_n(&found->function.gradient, gradient, __ATOMIC_RELEASE);
 }
 
-/* Cannot fail. Returns whether the arena is needed from now on. */
+/* Changes the library. Returns whether the library now uses the arena. */
 static bool enter(addition *add, const Tensorflow__FunctionDefLibrary *message,
                   dp_library_addition *added) {
   dp_library *library = add->library;
@@ -412,7 +414,7 @@ void dp_library_set_differentiator(dp_differentiate_fn differentiate) {
   atomic_store(&differentiator, differentiate);
 }
 
-/* One for each function and set of attributes. */
+/* The name of a gradient that the differentiator makes: one per function and attributes. */
 static char *made_name(const dp_func *function) {
   dp_text attrs = {0}, name = {0};
   for (int32_t i = 0; i < function->attr_count; i++) {

@@ -1,6 +1,6 @@
 /* Names of nodes: which are valid, how inputs refer to them, and the index from name to id. The
- * index is open addressing over ids (the names themselves stand in the nodes), so adding a node
- * allocates nothing once the table is large enough. One writer, as for the graph. */
+ * index is a hash table of ids (open addressing); the names themselves are in the nodes, so adding
+ * a node allocates nothing once the table is large enough. One writer, as for the graph. */
 #include <string.h>
 
 #include "base/map.h"
@@ -68,7 +68,7 @@ void dp_names_remove(dp_graph *graph, const dp_node *node) {
     at = (at + 1) & mask;
   if (names->slots[at].id < 0)
     return;
-  /* Close the gap: move back whoever was pushed past it. */
+  /* Close the gap: move back each follower that was pushed past it. */
   for (uint32_t next = (at + 1) & mask; names->slots[next].id >= 0; next = (next + 1) & mask) {
     uint32_t home = names->slots[next].hash & mask;
     if (((next - home) & mask) >= ((next - at) & mask)) {
@@ -80,7 +80,7 @@ void dp_names_remove(dp_graph *graph, const dp_node *node) {
   names->count--;
 }
 
-/* What a letter may be: the first of a name (or behind '>'), a later one. */
+/* Which characters may begin a name or follow a '>'. continues_name is for later characters. */
 static bool starts_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
 }

@@ -1,5 +1,6 @@
-/* Reading a node: its attributes by kind, the slots of its arguments, its text. Nothing changes,
- * any number of threads may read a graph that no longer changes. */
+/* Reading a node: its attributes by kind, the slots of its arguments, its summary as text, which
+ * control-flow op it is. Nodes are only read: any number of threads may read a graph that no longer
+ * changes. */
 #include <string.h>
 
 #include "graph/graph_internal.h"
@@ -8,7 +9,7 @@ const dp_attr *dp_node_attr(const dp_node *node, const char *name) {
   return dp_attr_find(node->attrs, node->attr_count, name);
 }
 
-/* The attribute, of the kind that is asked for. */
+/* Finds an attribute and checks that it has that kind. */
 static dp_status *get(const dp_node *node, const char *name, dp_attr_kind kind,
                       const dp_attr **attr_out) {
   const dp_attr *attr = dp_node_attr(node, name);

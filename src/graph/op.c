@@ -1,6 +1,7 @@
-/* Looking up built-in ops. The table is text inside the program (tools/embed-ops); a name is found
- * by its hash, and a line becomes a dp_op when first asked for: parsed under a mutex, published
- * with a release store, read without a lock ever after. Parsed ops live as long as the process. */
+/* Looking up built-in ops. The table is text inside the program (tools/embed-ops). A name is found
+ * by its hash. A line becomes a dp_op when it is first asked for: it is parsed under a mutex and
+ * published with a release store; from then on it is read without a lock. Parsed ops live as long
+ * as the process. Any thread may call. */
 #include "graph/op.h"
 
 #include <pthread.h>
@@ -44,7 +45,7 @@ const dp_op *dp_op_find(const char *name) {
   for (uint32_t at = hash & dp_ops_slot_mask; dp_ops_slots[at]; at = (at + 1) & dp_ops_slot_mask) {
     uint32_t index = dp_ops_slots[at] - 1u;
     const char *line = dp_ops_text + dp_ops_starts[index];
-    /* strncmp stops at the line's end; a match has at least `length` letters and then '('. */
+    /* strncmp stops at the line's end. After a match line[length] exists and ends the op's name. */
     if (strncmp(line, name, length) == 0 && line[length] == '(')
       return dp_op_at(index);
   }

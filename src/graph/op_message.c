@@ -1,5 +1,6 @@
-/* An OpDef message becomes a dp_op: signatures of functions in a graph's library. They come from
- * clients, so every name they refer to and every number is checked. */
+/* Makes a dp_op from an OpDef message: the signature of a function in a graph's library. Signatures
+ * come from clients, so every name that they refer to and every number is checked. All memory is in
+ * the caller's store. No state, any thread. */
 #include <string.h>
 #include <unistd.h>
 

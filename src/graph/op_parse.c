@@ -1,6 +1,7 @@
-/* Reads one line of ops.def (the grammar is at its head) into a dp_op. A plain recursive-descent
- * reader over our own, trusted text: what it cannot read is a bug of ours, so it says where and
- * ends the process. Called under op.c's mutex; everything lives in the arena it is given. */
+/* Reads one line of ops.def (whose head explains the grammar) into a dp_op. A plain
+ * recursive-descent parser over our own, trusted text: a line that it cannot read is a bug of ours,
+ * so it says where and aborts. Called under op.c's mutex; everything lives in the arena that the
+ * caller passes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ typedef struct reader {
   dp_arena *arena;
 } reader;
 
-/* An argument before its dtype is resolved: attributes come later in the line. */
+/* An argument whose dtype is not resolved yet, because attributes come later in the line. */
 typedef struct raw_arg {
   dp_view name, number, type;
   bool is_ref;
@@ -173,7 +174,8 @@ static dp_attr read_scalar(reader *in, dp_attr_kind kind) {
   return value;
 }
 
-/* Where the element's value lies inside a scalar, and its size: lists are arrays of these. */
+/* The address and size of the value inside a scalar attribute. A list is an array of such values.
+ */
 static const void *element_of(const dp_attr *item, size_t *size_out) {
   switch ((int)item->kind) {
   case DP_ATTR_STRING:
@@ -216,7 +218,7 @@ static dp_attr read_list(reader *in, dp_attr_kind kind) {
     memcpy(grown + size * (size_t)list.count, element, size);
     items = grown;
   }
-  list.integers = (const void *)items; /* all pointers of the union look alike */
+  list.integers = (const void *)items; /* sets the pointer of any kind: they share the union */
   return list;
 }
 

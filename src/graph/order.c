@@ -1,5 +1,6 @@
-/* Walks over whole graphs: who reads whom, an order in which nodes follow their inputs, and whether
- * there is a cycle that no loop explains. All are linear in nodes and edges. */
+/* Walks over whole graphs: the readers of each node, an order in which nodes follow their inputs,
+ * and the search for cycles that are not loops. All are linear in nodes and edges. The graph is
+ * only read. */
 
 #include "graph/graph_internal.h"
 
@@ -39,13 +40,14 @@ void dp_fanout_deinit(dp_fanout *fanout) {
   *fanout = (dp_fanout){0};
 }
 
-/* Data from NextIteration into Merge closes a loop and does not count. */
+/* A data edge from NextIteration to Merge closes a loop; the order ignores it. */
 static bool is_back_edge(const dp_graph *graph, int32_t from, const dp_fanout_edge *edge) {
   return edge->input >= 0 && dp_node_is_next_iteration(graph->nodes[from]) &&
          dp_node_is_merge(graph->nodes[edge->node]);
 }
 
-/* Kahn's algorithm; among the ready, the smallest number that became ready first. */
+/* Kahn's algorithm, with a queue: first all nodes without inputs by id, then each node when its
+ * last input has been taken. Nodes on a cycle are left out. */
 static int32_t sort_nodes(const dp_graph *graph, int32_t *ids_out) {
   dp_fanout fanout;
   dp_fanout_init(&fanout, graph);
@@ -68,7 +70,7 @@ static int32_t sort_nodes(const dp_graph *graph, int32_t *ids_out) {
   return found;
 }
 
-/* Most graphs come in an order that will do: each node behind its inputs. */
+/* Whether the nodes from `first` on already follow their inputs, as in most graphs. */
 static bool is_ordered(const dp_graph *graph, int32_t first) {
   for (int32_t id = first; id < graph->node_count; id++) {
     const dp_node *node = graph->nodes[id];

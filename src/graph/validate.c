@@ -1,7 +1,7 @@
-/* Is this node what its op says it should be? Attributes complete, of the right kind and within
- * range, as many inputs as the attributes call for, of the right dtypes. Import, dp_graph_add and
- * function bodies all come through here, so that whatever is in a graph has passed. Messages follow
- * TensorFlow's. Pure functions over memory of the caller. */
+/* Checks a node against its op: attributes are complete, of the right kind and within range; there
+ * are as many inputs as the attributes ask for, with the right dtypes. Import, dp_graph_add and
+ * function bodies all use these checks, so every node in a graph has passed them. Messages are
+ * TensorFlow's. All memory is the caller's; any thread may call. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "graph/graph_internal.h"
 
-/* Type arrays of up to four equal types need no memory of their own. */
+/* Up to four equal types need no memory: shared_types[type] is a constant array of them. */
 enum { shared_length = 4, type_numbers = DP_REF_OFFSET + DP_DTYPE_END };
 #define FOUR(n)                                                                                    \
   { n, n, n, n }
@@ -128,8 +128,8 @@ static dp_status *node_error(const dp_node *node, const char *what, const char *
   return status;
 }
 
-/* A newer TensorFlow's graph may say more than our table knows. Like TensorFlow, keep it and go on;
- * say so at most once a minute. */
+/* A graph of a newer TensorFlow may have attributes that our table does not know. They are kept, as
+ * TensorFlow keeps them; this logs one of them at most once per minute. */
 static void note_unknown_attr(const dp_node *node, const char *name) {
   static _Atomic int64_t silent_until;
   int64_t now = dp_clock_nanos();
@@ -214,7 +214,7 @@ static dp_status *count_args(const dp_node *node, const dp_op_arg *args, int32_t
   return NULL;
 }
 
-/* Writes the types of an argument list; whether they are all the same. */
+/* Writes the types of all values of an argument list. Returns whether all types are equal. */
 static bool write_types(const dp_node *node, const dp_op_arg *args, int32_t arg_count,
                         int32_t *types) {
   int64_t at = 0;
@@ -236,7 +236,7 @@ static bool write_types(const dp_node *node, const dp_op_arg *args, int32_t arg_
   return uniform;
 }
 
-/* Types of one argument list; `total` is its count. */
+/* The types of the `total` values of an argument list: a shared constant array or a new one. */
 static const int32_t *list_types(dp_arena *arena, const dp_node *node, const dp_op_arg *args,
                                  int32_t arg_count, int64_t total) {
   if (total == 0)
@@ -277,7 +277,8 @@ static dp_status *wrong_input_count(const dp_node *node) {
 
 /* ---- The whole node ---- */
 
-/* Walks the given attributes and the op's own, both sorted by name, and writes their union. */
+/* Merges the given attributes with those that the op declares, both sorted by name, into
+ * node->attrs. */
 static dp_status *merge_attrs(dp_arena *arena, dp_node *node, dp_attr *given, int32_t given_count) {
   const dp_op *op = node->op;
   dp_attr *attrs =
@@ -289,7 +290,7 @@ static dp_status *merge_attrs(dp_arena *arena, dp_node *node, dp_attr *given, in
     int order = -1;
     while (at < given_count &&
            (!definition || (order = strcmp(given[at].name, definition->name)) < 0)) {
-      if (given[at].name[0] != '_') /* those are always welcome */
+      if (given[at].name[0] != '_') /* such attributes are private: no op declares them */
         note_unknown_attr(node, given[at].name);
       attrs[count++] = given[at++];
       order = -1;

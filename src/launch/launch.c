@@ -1,10 +1,11 @@
-/* The life of a local cluster: start every task, pass on what they print and what signals come,
- * start again what fails when asked to, and end all when the chief ends.
+/* The life of a local cluster: start every task, print what they write, pass signals on, start a
+ * failed task again if asked to, and end all tasks when the chief ends.
  *
  *   RUNNING --chief ends, signal--> FINISHING --grace--> ENDING (SIGTERM) --grace--> KILLING
  *           --failure------------------------------------> ENDING
- * A signal is passed on to all tasks; each one more goes a phase further.
- */
+ *
+ * A signal to the launcher goes to all tasks and to the next phase; so does each further signal.
+ * One thread waits for signals, output and ends of tasks together, in poll. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,7 +28,7 @@ typedef struct supervisor {
   int64_t phase_ends_nanos;
   int exit_code;
   bool servers_alone; /* the last worker has ended */
-  bool code_known;    /* the chief's or that of the failure that ended the job */
+  bool code_known;    /* exit_code is the chief's, or that of the failure that ended the job */
 } supervisor;
 
 /* ---- Tasks ---- */
@@ -110,7 +111,7 @@ static void task_ended(supervisor *self, launch_task *task, int wait_status) {
   char text[96];
   launch *all = &self->launch;
   int code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-  kill(-task->pid, SIGKILL); /* what it may have left in its group */
+  kill(-task->pid, SIGKILL); /* processes that it left in its group */
   task->pid = 0;
   describe_end(wait_status, text, sizeof(text));
   if (code != 0 && self->phase == RUNNING && task->restarts < all->options->restarts) {
@@ -213,7 +214,8 @@ static bool work_left(const supervisor *self) {
   return false;
 }
 
-/* Without workers the parameter servers have nothing to wait for; many would wait for ever. */
+/* When the last worker has ended, parameter servers get SERVERS_NANOS only: those of many programs
+ * never end by themselves. */
 static void hurry_servers(supervisor *self) {
   int64_t soon = dp_clock_nanos() + SERVERS_NANOS;
   if (self->phase != FINISHING || self->servers_alone || running(&self->launch, "worker") > 0)

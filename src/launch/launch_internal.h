@@ -1,11 +1,13 @@
-/* What the files of the launcher share. One thread; the launcher owns everything.
+/* What the files of the launcher share. The launcher has one thread; the struct `launch` owns
+ * tasks, streams and ports.
  *
- *   launch.c           starts the tasks, waits for signals, ends and output; restarts, stops
- *   launch_task.c      one task: its TF_CONFIG, its process
- *   launch_output.c    bytes of many streams to whole lines with a name in front
- *   launch_progress.c  progress records to a display */
-#ifndef DP_CLUSTER_LAUNCH_INTERNAL_H
-#define DP_CLUSTER_LAUNCH_INTERNAL_H
+ *   launch.c    starts the tasks; waits for signals, output and ends; restarts and stops tasks
+ *   task.c      one task: its address, its TF_CONFIG, its process
+ *   port.c      ports that stay free while a task is away
+ *   output.c    turns the bytes of many streams into whole lines with a name in front
+ *   progress.c  turns progress records into a display */
+#ifndef DP_LAUNCH_LAUNCH_INTERNAL_H
+#define DP_LAUNCH_LAUNCH_INTERNAL_H
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -26,7 +28,7 @@ typedef struct launch_metric {
   double value;
 } launch_metric;
 
-/* What a task said of its progress last; all 0 before. */
+/* What a task wrote about its progress last; all 0 before. */
 typedef struct launch_progress {
   bool known;
   double step, last_step, own_steps;
@@ -40,7 +42,7 @@ typedef struct launch_task {
   const char *job;
   int index;
   char name[NAME_SIZE]; /* "worker 0" */
-  int color;            /* of ANSI's palette */
+  int color;            /* ANSI colour, 1 to 6 */
   bool is_chief;
   int port_holder; /* descriptor that keeps its port; -1: none */
   pid_t pid;       /* 0: not running */
@@ -58,38 +60,39 @@ typedef struct launch {
   int name_width;
   char **addresses; /* by task */
   /* the display */
-  int panel_lines; /* that stand on the terminal now */
+  int panel_lines; /* lines of the panel that are on the terminal now */
   int64_t shown_nanos;
-  int64_t began_nanos, ended_nanos; /* first progress; the last step; 0: not yet */
+  int64_t began_nanos, ended_nanos; /* times of the first record and of the last step; 0: not yet */
   double began_step, shown_step;
 } launch;
 
-/* ---- launch_port.c ---- */
-/* A free port that nobody is given while the descriptor that is returned is open; -1: there is
- * none, with errno. */
+/* ---- port.c ---- */
+/* Finds a free port and returns a descriptor. While that is open, nobody else is given the port. -1
+ * and errno when there is no free port. */
 int dp_launch_hold_port(int *port_out);
 
-/* ---- launch_task.c ---- */
-/* A port for each task, its own until the launcher ends. */
+/* ---- task.c ---- */
+/* Gives each task a port, which is the task's until the launcher ends. */
 DP_MUST_USE dp_status *dp_launch_choose_addresses(launch *self);
 /* Starts the process and opens its streams. An error when the program cannot be run at all. */
 DP_MUST_USE dp_status *dp_launch_start(launch *self, launch_task *task);
-/* To the task's whole process group. */
+/* Sends a signal to the task's whole process group. */
 void dp_launch_signal(const launch_task *task, int number);
 
-/* ---- launch_output.c ---- */
-/* Takes what a stream has ready. False at its end. */
+/* ---- output.c ---- */
+/* Reads what a stream has ready. False at the end of the stream. */
 bool dp_launch_read(launch *self, launch_task *task, int stream);
-/* Shows what is left without a newline and closes. */
+/* Shows the last line, if it had no newline, and closes the stream. */
 void dp_launch_close(launch *self, launch_task *task, int stream);
-/* A line of the launcher's own, on standard error. */
+/* Prints a line of the launcher's own on standard error. */
 void dp_launch_say(launch *self, const char *format, ...) DP_PRINTF(2, 3);
 
-/* ---- launch_progress.c ---- */
+/* ---- progress.c ---- */
+/* Takes one record; changes `line`. */
 void dp_launch_progress_line(launch *self, launch_task *task, char *line);
-/* Draws the panel again when it is time, or writes a plain line. */
+/* Draws the panel again, or writes a plain line, when it is time or `now`. */
 void dp_launch_progress_show(launch *self, bool now);
-/* Takes the panel off the terminal, so that lines can be written; it comes back with show. */
+/* Takes the panel off the terminal, so that lines can be written; the next show draws it again. */
 void dp_launch_progress_hide(launch *self);
 
 #endif

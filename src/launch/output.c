@@ -1,5 +1,6 @@
-/* Output of many tasks on one terminal: bytes become lines, and a line appears whole, with its
- * task's name in front. What a task writes to standard error goes to ours. */
+/* The output of many tasks on one terminal. Bytes are gathered into lines; a line is printed whole,
+ * with its task's name in front, so that the lines of tasks never mix. A task's standard error goes
+ * to ours, its progress records to progress.c. The launcher's one thread comes here. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* Ports for the tasks of a local cluster. A task that dies and is started again needs the port that
- * it had, so a port that the system chose would not do: while the task is away, the system may give
- * it to anybody, to the client end of a connection too. These lie outside the range from which the
- * system chooses, and a name that one process alone can bind keeps other launchers off. */
+/* Ports for the tasks of a local cluster. A task that is started again needs the port that it had.
+ * A port that the system chose would not do: while the task is away, the system may give it to
+ * another process, even for the client end of a connection. So ports are chosen outside the
+ * system's range. An abstract socket with a name of the port, which only one process can bind,
+ * keeps other launchers from choosing it too. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,7 +21,7 @@ typedef struct port_range {
   int low, high;
 } port_range;
 
-/* From where the system takes ports; where it does not say, Linux's usual range. */
+/* The range from which the system chooses ports; Linux's default when it cannot be read. */
 static port_range system_range(void) {
   port_range range = {32768, 60999};
   FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
@@ -43,7 +44,7 @@ static bool is_free(int port) {
   return free;
 }
 
-/* The descriptor that holds the port's name, or -1. Abstract: gone with the process. */
+/* Binds the port's name; the descriptor, or -1. The name is abstract: it goes with the process. */
 static int bind_name(int port) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int length =

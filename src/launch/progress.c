@@ -1,9 +1,12 @@
-/* What tasks say of their progress, as a display: a bar with the time left and a line a task.
+/* The progress display: a bar with the time left, and a line per task.
  *
- * A record is a line of words name=value. step (the job's), last (the last step there will be) and
- * local (steps that this task has done) have a meaning; all others are shown as they come. On a
- * terminal the display stays at the bottom and output scrolls above it; else a line appears every
- * few seconds. Steps a second are measured here, from the local steps. */
+ * A record is a line of words name=value. Three names have a meaning: step (of the job), last (the
+ * last step of the job) and local (steps that this task has done). All others are metrics, shown as
+ * they come. On a terminal the display stays at the bottom and output scrolls above it; else a line
+ * is printed every few seconds. Steps per second are measured here, from the local steps.
+ *
+ * A task's step goes back only when the job was restored from a checkpoint. Then what the other
+ * tasks reported before is void, and the display goes on from the lower step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +44,27 @@ static void measure_rate(launch_progress *progress) {
   }
 }
 
-/* The furthest step that a task knows of, and the last there will be. */
+/* The largest step that a task has reported, and the last step of the job; 0 when not known. */
 static void job_step(const launch *self, double *step_out, double *last_out) {
   *step_out = *last_out = 0;
   for (int i = 0; i < self->task_count; i++) {
     *step_out = fmax(*step_out, self->tasks[i].progress.step);
     *last_out = fmax(*last_out, self->tasks[i].progress.last_step);
   }
+}
+
+/* The job was restored: it is at `step` again, whatever was reported before. */
+static void go_back(launch *self, double step) {
+  for (int i = 0; i < self->task_count; i++)
+    self->tasks[i].progress.step = fmin(self->tasks[i].progress.step, step);
+  self->began_step = fmin(self->began_step, step);
+  self->ended_nanos = 0;
+}
+
+static void take_step(launch *self, launch_progress *progress, double step) {
+  if (step < progress->step)
+    go_back(self, step);
+  progress->step = step;
 }
 
 void dp_launch_progress_line(launch *self, launch_task *task, char *line) {
@@ -60,7 +77,7 @@ void dp_launch_progress_line(launch *self, launch_task *task, char *line) {
       continue;
     *equals = '\0';
     if (strcmp(word, "step") == 0)
-      progress->step = value;
+      take_step(self, progress, value);
     else if (strcmp(word, "last") == 0)
       progress->last_step = value;
     else if (strcmp(word, "local") == 0)
@@ -92,7 +109,7 @@ static void add_metric(dp_text *text, const launch_metric *metric) {
     dp_text_printf(text, "%s %7.3g", metric->name, metric->value);
 }
 
-/* "0:42 left", or nothing while nobody can say; "in 1:20" when it is done. */
+/* "0:42 left"; "in 1:20" when the job is done; nothing in the first second, or without a step. */
 static void add_time_left(const launch *self, double step, double last, dp_text *text) {
   int64_t now = self->ended_nanos ? self->ended_nanos : dp_clock_nanos();
   double seconds = (double)(now - self->began_nanos) / 1e9, done = step - self->began_step;
@@ -118,7 +135,7 @@ static void add_headline(const launch *self, bool bar, dp_text *text) {
   double step, last;
   job_step(self, &step, &last);
   if (last > 0) {
-    step = fmin(step, last); /* workers may be a few steps further */
+    step = fmin(step, last); /* workers may run a few steps more than asked */
     double part = step / last;
     if (bar) {
       add_bar(part, 30, self->options->color, text);
@@ -207,7 +224,8 @@ static void add_mean(const launch *self, const char *name, dp_text *text) {
   add_metric(text, &mean);
 }
 
-/* "step 540 of 1000   54 %  0:31 left  181 steps/s (61 + 60 + 60)  loss 0.14": sum and means. */
+/* "step 540 of 1000   54 %  0:31 left  181 steps/s (61 + 60 + 60)  loss 0.14". The rate is the sum
+ * over tasks, with each task's in brackets; a metric is the mean over tasks. */
 static void print_plain(launch *self) {
   dp_text text = {0}, each = {0};
   const launch_progress *first = NULL;
@@ -244,7 +262,7 @@ void dp_launch_progress_show(launch *self, bool now) {
   }
   double step, last;
   job_step(self, &step, &last);
-  if (step <= self->shown_step || (!now && time - self->shown_nanos < PLAIN_NANOS))
+  if (step == self->shown_step || (!now && time - self->shown_nanos < PLAIN_NANOS))
     return;
   print_plain(self);
   self->shown_nanos = time;

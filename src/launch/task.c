@@ -1,6 +1,6 @@
 /* One task of a local cluster: its address, its TF_CONFIG, its process. A task runs in a process
- * group of its own, so that a Ctrl-C at the terminal reaches it once, through the launcher, and
- * dies with the launcher whatever happens to that. */
+ * group of its own, so that a Ctrl-C at the terminal reaches it only once, through the launcher.
+ * The kernel kills the task when the launcher dies, however that happens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #include "launch/launch_internal.h"
 
-enum { PROGRESS_DESCRIPTOR = 3 }; /* one digit: shells know no others */
+enum { PROGRESS_DESCRIPTOR = 3 }; /* one digit: shell redirections take no more */
 
 /* ---- Addresses ---- */
 dp_status *dp_launch_choose_addresses(launch *self) {
@@ -96,7 +96,7 @@ static dp_status *open_pipes(int pipes[STREAM_COUNT + 1][2]) {
   return NULL;
 }
 
-/* Waits until the program runs, which closes the pipe, or says why it does not. */
+/* Waits until the program runs, which closes the pipe, or until the child writes why it cannot. */
 static dp_status *confirm(const launch *self, int trouble) {
   int problem = 0;
   ssize_t got;
@@ -133,7 +133,7 @@ dp_status *dp_launch_start(launch *self, launch_task *task) {
     task->streams[i].descriptor = pipes[i][0];
   }
   if (!status) {
-    setpgid(pid, pid); /* as the child does: whoever comes first */
+    setpgid(pid, pid); /* the child does it too; either may be first */
     task->pid = pid;
     task->start_again_nanos = 0;
   }

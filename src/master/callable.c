@@ -1,20 +1,51 @@
 /* Callables: a signature with its options under a number, so that later calls carry only tensors.
- */
+ *
+ * The first run of a callable finds its plan as a step does; once the plan is ready the callable
+ * keeps it, and later runs look nothing up. A plan that failed is not kept: the next run tries
+ * again. A graph that grows changes nothing for a callable, as in TensorFlow.
+ *
+ * The session's table and each run under way hold a reference. The session's lock guards the table
+ * and every callable's plan; the rest never changes. */
 #include "master/master_internal.h"
 
-typedef struct callable {
+struct callable {
   dp_refcount references;
   dp_arena *arena;
   Tensorflow__CallableOptions *options;
-  dp_planner_connection *connections;    /* of the options */
-  const Tensorflow__DebugOptions *debug; /* of them, when it watches something; else NULL */
-} callable;
+  step_signature signature; /* borrows from the options */
+  step_plan *plan;          /* retained; NULL until it is ready. Guarded by the session's lock */
+};
 
-static void release_callable(callable *made) {
+void dp_master_callable_unref(callable *made) {
   if (!made || !dp_refcount_release(&made->references))
     return;
+  dp_master_plan_release(made->plan);
   dp_arena_destroy(made->arena);
   dp_free(made);
+}
+
+/* ---- Making and releasing ---- */
+
+static const dp_planner_connection *read_connections(const Tensorflow__CallableOptions *options,
+                                                     dp_arena *arena) {
+  dp_planner_connection *connections =
+      DP_ARENA_ARRAY(arena, dp_planner_connection, options->n_tensor_connection + 1);
+  for (size_t i = 0; i < options->n_tensor_connection; i++)
+    connections[i] = (dp_planner_connection){.from = options->tensor_connection[i]->from_tensor,
+                                             .to = options->tensor_connection[i]->to_tensor};
+  return connections;
+}
+
+static void read_signature(callable *made, bool is_debugged) {
+  const Tensorflow__CallableOptions *options = made->options;
+  made->signature = (step_signature){
+      .names = {(const char *const *)options->feed, options->n_feed,
+                (const char *const *)options->fetch, options->n_fetch,
+                (const char *const *)options->target, options->n_target,
+                read_connections(options, made->arena), options->n_tensor_connection},
+      .debug = is_debugged ? options->run_options->debug_options : NULL,
+      .is_callable = true};
+  made->signature.hash = dp_master_signature_hash(&made->signature);
 }
 
 dp_status *dp_master_callable_make(master_session *session,
@@ -29,17 +60,10 @@ dp_status *dp_master_callable_make(master_session *session,
   made->arena = dp_arena_create();
   dp_status *status = dp_wire_copy(options, made->arena, &made->options);
   if (status) {
-    release_callable(made);
+    dp_master_callable_unref(made);
     return status;
   }
-  if (debug)
-    made->debug = made->options->run_options->debug_options;
-  made->connections =
-      DP_ARENA_ARRAY(made->arena, dp_planner_connection, options->n_tensor_connection + 1);
-  for (size_t i = 0; i < options->n_tensor_connection; i++)
-    made->connections[i] =
-        (dp_planner_connection){.from = made->options->tensor_connection[i]->from_tensor,
-                                .to = made->options->tensor_connection[i]->to_tensor};
+  read_signature(made, debug != NULL);
   pthread_mutex_lock(&session->lock);
   int64_t handle = session->next_callable++;
   dp_map_put_n(session->callables, &handle, sizeof(handle), made);
@@ -58,7 +82,7 @@ dp_status *dp_master_callable_release(master_session *session, int64_t handle) {
   pthread_mutex_unlock(&session->lock);
   if (!removed)
     return no_callable(handle);
-  release_callable(removed);
+  dp_master_callable_unref(removed);
   return NULL;
 }
 
@@ -70,140 +94,81 @@ void dp_master_callables_drop(master_session *session) {
   const char *key;
   void *dropped;
   for (size_t at = 0; dp_map_next(callables, &at, &key, &dropped);)
-    release_callable(dropped);
+    dp_master_callable_unref(dropped);
   dp_map_destroy(callables);
 }
 
 /* ---- Running ---- */
 
-typedef struct callable_run {
-  master_session *session;
-  callable *callable;
-  step_plan *plan;
-  dp_cancel *cancel;
-  int64_t deadline;
-  step_feed *feeds;
-  size_t feed_count;
-  bool has_begun; /* with an id that must be retired */
-  dp_master_callable_done_fn done;
-  void *arg;
-} callable_run;
-
-/* Consumes `status`. */
-static void finish_run(callable_run *run, dp_status *status, dp_run_callable_response *response) {
-  if (run->has_begun)
-    dp_master_step_retire(run->plan, status);
-  if (status)
-    dp_master_session_note_loss(run->session, run->cancel);
-  run->done(run->arg, status, response);
-  for (size_t i = 0; i < run->feed_count; i++)
-    dp_tensor_deinit(&run->feeds[i].tensor);
-  dp_free(run->feeds);
-  dp_master_plan_release(run->plan);
-  if (run->cancel)
-    dp_cancel_release(run->cancel);
-  release_callable(run->callable);
-  dp_master_session_release(run->session);
-  dp_free(run);
-}
-
-static void step_done(void *arg, dp_status *status, step_result *result) {
-  dp_run_callable_response response = {0};
-  if (!status)
-    response = (dp_run_callable_response){.fetches = result->fetches,
-                                          .fetch_count = result->fetch_count,
-                                          .metadata = result->metadata};
-  finish_run(arg, status, status ? NULL : &response);
-}
-
-static void id_known(void *arg, dp_status *status, int64_t step_id) {
-  callable_run *run = arg;
-  step_plan *plan = run->plan;
-  if (status) {
-    finish_run(run, status, NULL);
-    return;
+void dp_master_callable_keep_plan(callable *made, master_session *session, step_plan *plan) {
+  pthread_mutex_lock(&session->lock);
+  if (!made->plan) {
+    dp_refcount_retain(&plan->references);
+    made->plan = plan;
   }
-  run->has_begun = true;
-  size_t fetch_count = plan->signature.names.fetch_count;
-  size_t *fetches = DP_NEW_ARRAY(size_t, fetch_count + 1);
-  for (size_t i = 0; i < fetch_count; i++)
-    fetches[i] = i;
-  const Tensorflow__RunOptions *options = run->callable->options->run_options;
-  step_order order = {.plan = plan,
-                      .step_id = step_id,
-                      .feeds = run->feeds,
-                      .feed_count = run->feed_count,
-                      .fetches = fetches,
-                      .fetch_count = fetch_count,
-                      .options = options};
-  dp_master_step_run(&order, run->cancel, run->deadline, step_done, run);
-  dp_free(fetches);
+  pthread_mutex_unlock(&session->lock);
 }
 
-static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
-  callable_run *run = arg;
-  if (status) {
-    finish_run(run, status, NULL);
-    return;
-  }
-  run->plan = plan;
-  dp_master_step_begin(plan, run->cancel, run->deadline, id_known, run);
-}
-
-static callable *find_callable(master_session *session, int64_t handle) {
+/* Both are retained; *plan_out is NULL when the callable has none yet. */
+static dp_status *find_callable(master_session *session, int64_t handle, callable **callable_out,
+                                step_plan **plan_out) {
   pthread_mutex_lock(&session->lock);
   callable *found = dp_map_get_n(session->callables, &handle, sizeof(handle));
-  if (found)
+  if (found) {
     dp_refcount_retain(&found->references);
+    *callable_out = found;
+    *plan_out = found->plan;
+    if (found->plan)
+      dp_refcount_retain(&found->plan->references);
+  }
   pthread_mutex_unlock(&session->lock);
-  return found;
+  return found ? NULL : no_callable(handle);
 }
 
-static callable_run *make_run(master_session *session, callable *callable,
-                              const dp_run_callable_request *request, dp_cancel *cancel,
-                              dp_master_callable_done_fn done, void *arg) {
-  callable_run *run = DP_NEW(callable_run);
-  run->session = session;
-  run->callable = callable;
-  run->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
-  run->deadline = dp_master_step_deadline(session, callable->options->run_options);
-  run->feed_count = request->feed_count;
-  run->feeds = DP_NEW_ARRAY(step_feed, request->feed_count + 1);
-  for (size_t i = 0; i < request->feed_count; i++)
-    run->feeds[i] = (step_feed){i, dp_tensor_copy(&request->feeds[i])};
-  run->done = done;
-  run->arg = arg;
-  return run;
+static void answer_callable(step_run *run, dp_status *status) {
+  dp_run_callable_response response = {.fetch_count = run->fetch_count, .metadata = run->metadata};
+  response.fetches = DP_ARENA_ARRAY(run->arena, dp_tensor, run->fetch_count + 1);
+  for (size_t i = 0; i < run->fetch_count; i++)
+    response.fetches[i] = dp_tensor_take(&run->fetched[i].tensor);
+  run->done.callable(run->arg, status, status ? NULL : &response);
+  for (size_t i = 0; i < run->fetch_count; i++)
+    dp_tensor_deinit(&response.fetches[i]);
+}
+
+static dp_status *check_feeds(const callable *made, const dp_run_callable_request *request) {
+  if (request->feed_count == made->options->n_feed)
+    return NULL;
+  return DP_INVALID("Expected %zu feed tensors, but got %zu", made->options->n_feed,
+                    request->feed_count);
 }
 
 void dp_master_run_callable(dp_master *master, const dp_run_callable_request *request,
                             dp_cancel *cancel, dp_master_callable_done_fn done, void *arg) {
   master_session *session = NULL;
+  callable *made = NULL;
+  step_plan *plan = NULL;
   dp_status *status = dp_master_session_find(master, request->session_handle, &session);
+  if (!status)
+    status = find_callable(session, request->handle, &made, &plan);
+  if (!status)
+    status = check_feeds(made, request);
   if (status) {
+    dp_master_plan_release(plan);
+    dp_master_callable_unref(made);
+    dp_master_session_release(session);
     done(arg, status, NULL);
     return;
   }
-  callable *callable = find_callable(session, request->handle);
-  if (!callable) {
-    dp_master_session_release(session);
-    done(arg, no_callable(request->handle), NULL);
-    return;
-  }
-  const Tensorflow__CallableOptions *options = callable->options;
-  callable_run *run = make_run(session, callable, request, cancel, done, arg);
-  if (request->feed_count != options->n_feed) {
-    finish_run(
-        run,
-        DP_INVALID("Expected %zu feed tensors, but got %zu", options->n_feed, request->feed_count),
-        NULL);
-    return;
-  }
-  step_signature signature = {.names = {(const char *const *)options->feed, options->n_feed,
-                                        (const char *const *)options->fetch, options->n_fetch,
-                                        (const char *const *)options->target, options->n_target,
-                                        callable->connections, options->n_tensor_connection},
-                              .debug = callable->debug,
-                              .is_callable = true};
-  dp_master_plan_get(session, &signature, cancel, run->deadline, plan_ready, run);
+  step_run *run = dp_master_run_create(session, made->options->run_options, cancel);
+  run->answer = answer_callable;
+  run->done.callable = done;
+  run->arg = arg;
+  run->callable = made;
+  dp_master_run_reserve(run, request->feed_count, made->options->n_fetch);
+  for (size_t i = 0; i < request->feed_count; i++)
+    run->sends[i].tensor = dp_tensor_copy(&request->feeds[i]);
+  if (plan)
+    dp_master_run_planned(run, plan);
+  else
+    dp_master_run_find_plan(run, &made->signature);
 }

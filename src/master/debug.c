@@ -1,7 +1,10 @@
 /* Runs under TensorFlow's debugger: RunOptions.debug_options say which values are watched, and
  * where they go. Another set of watches is another plan, whose pieces the workers register with the
- * debug nodes in them (planner/debug_nodes.c). The master itself writes a file for each run that
- * says what it fed and fetched; not for callables, as TensorFlow. */
+ * debug nodes in them (planner/debug_nodes.c). For each run the master itself writes a file that
+ * says what was fed and fetched. It writes none for callables, as TensorFlow does not either.
+ *
+ * Files are written on the blocking pool. The plan counts its debugged runs; nothing else is kept.
+ */
 #include "master/master_internal.h"
 #include "storage/debug_dump.h"
 
@@ -53,18 +56,6 @@ const Tensorflow__DebugOptions *dp_master_debug_copy(const Tensorflow__DebugOpti
   return copy;
 }
 
-void dp_master_debug_print(const Tensorflow__DebugOptions *debug, dp_text *key) {
-  for (size_t i = 0; i < debug->n_debug_tensor_watch_opts; i++) {
-    const Tensorflow__DebugTensorWatch *watch = debug->debug_tensor_watch_opts[i];
-    dp_text_printf(key, ";%s%s:%d", watch->tolerate_debug_op_creation_failures ? "(TOL)" : "",
-                   watch->node_name, watch->output_slot);
-    for (size_t k = 0; k < watch->n_debug_ops; k++)
-      dp_text_printf(key, "|%s", watch->debug_ops[k]);
-    for (size_t k = 0; k < watch->n_debug_urls; k++)
-      dp_text_printf(key, "@%s", watch->debug_urls[k]);
-  }
-}
-
 /* ---- Runs ---- */
 
 static dp_status *dump_run(const step_plan *plan, int64_t index, int64_t global_step) {
@@ -87,8 +78,7 @@ dp_status *dp_master_debug_first(step_plan *plan) {
   return plan->signature.is_callable ? NULL : dump_run(plan, 0, plan->signature.debug->global_step);
 }
 
-dp_status *dp_master_debug_next(step_plan *plan, const Tensorflow__RunOptions *options) {
-  const Tensorflow__DebugOptions *debug = options->debug_options;
+dp_status *dp_master_debug_next(step_plan *plan, const Tensorflow__DebugOptions *debug) {
   if (debug->reset_disk_byte_usage)
     dp_debug_reset_disk_usage();
   int64_t index = atomic_fetch_add(&plan->debug_runs, 1);

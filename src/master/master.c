@@ -1,8 +1,10 @@
-/* The master's calls: one table for control messages, RunStep on its own. */
+/* The master's life and its control calls: one table from method to message types and handler.
+ * Steps do not come through here (run.c, callable.c).
+ *
+ * Any thread. A handler borrows its request for the call; a session that it finds is retained until
+ * it has answered. */
 #include "master/master.h"
 
-#include "base/fault.h"
-#include "base/log.h"
 #include "master/master_internal.h"
 
 /* ---- Control calls ---- */
@@ -48,7 +50,7 @@ static void close_session(const control_call *call, const void *request) {
   master_session *session = NULL;
   dp_status *status = dp_master_session_find(call->master, closing->session_handle, &session);
   if (!status)
-    dp_master_session_close(call->master, session);
+    dp_master_session_close(session);
   dp_master_session_release(session);
   call->done(call->arg, status, status ? NULL : &response);
 }
@@ -111,20 +113,9 @@ static void release_callable(const control_call *call, const void *request) {
 /* ---- Reset: close every session, then clear containers everywhere ---- */
 
 static void close_all_sessions(dp_master *master) {
-  for (;;) {
-    pthread_mutex_lock(&master->lock);
-    size_t at = 0;
-    const char *handle;
-    void *value = NULL;
-    master_session *session = NULL;
-    if (dp_map_next(master->sessions, &at, &handle, &value)) {
-      session = value;
-      dp_refcount_retain(&session->references);
-    }
-    pthread_mutex_unlock(&master->lock);
-    if (!session)
-      return;
-    dp_master_session_close(master, session);
+  master_session *session;
+  while ((session = dp_session_table_pick(&master->sessions, NULL, NULL))) {
+    dp_master_session_close(session);
     dp_master_session_release(session);
   }
 }
@@ -213,242 +204,6 @@ void dp_master_call(dp_master *master, dp_master_method method, const void *requ
   methods[method].handle(&call, request);
 }
 
-/* ---- RunStep ---- */
-
-typedef struct step_call {
-  master_session *session;
-  step_plan *plan;
-  dp_cancel *cancel;
-  int64_t deadline;
-  dp_arena *arena;
-  step_feed *feeds;
-  size_t feed_count;
-  Tensorflow__RunOptions *options;       /* a copy */
-  const Tensorflow__DebugOptions *debug; /* of them, when it watches something; else NULL */
-  bool has_begun;                        /* with an id that must be retired */
-  dp_master_step_done_fn done;
-  void *arg;
-} step_call;
-
-/* Consumes `status` and the tensors of the response that the caller leaves there. */
-static void finish_step_call(step_call *call, dp_status *status, dp_run_step_response *response) {
-  if (call->has_begun)
-    dp_master_step_retire(call->plan, status);
-  if (status)
-    dp_master_session_note_loss(call->session, call->cancel);
-  call->done(call->arg, status, response);
-  for (size_t i = 0; response && i < response->tensor_count; i++)
-    dp_tensor_deinit(&response->tensors[i].tensor);
-  for (size_t i = 0; i < call->feed_count; i++)
-    dp_tensor_deinit(&call->feeds[i].tensor);
-  dp_master_plan_release(call->plan);
-  if (call->cancel)
-    dp_cancel_release(call->cancel);
-  dp_master_session_release(call->session);
-  dp_arena_destroy(call->arena);
-}
-
-static void step_done(void *arg, dp_status *status, step_result *result) {
-  step_call *call = arg;
-  if (status) {
-    finish_step_call(call, status, NULL);
-    return;
-  }
-  const char *const *names = call->plan->signature.names.fetches;
-  dp_run_step_response response = {.tensor_count = result->fetch_count,
-                                   .metadata = result->metadata};
-  response.tensors = DP_ARENA_ARRAY(call->arena, dp_named_tensor, result->fetch_count + 1);
-  for (size_t i = 0; i < result->fetch_count; i++)
-    response.tensors[i] = (dp_named_tensor){names[i], dp_tensor_take(&result->fetches[i])};
-  finish_step_call(call, NULL, &response);
-}
-
-static void id_known(void *arg, dp_status *status, int64_t step_id) {
-  step_call *call = arg;
-  step_plan *plan = call->plan;
-  if (status) {
-    finish_step_call(call, status, NULL);
-    return;
-  }
-  call->has_begun = true;
-  size_t fetch_count = plan->signature.names.fetch_count;
-  size_t *fetches = DP_ARENA_ARRAY(call->arena, size_t, fetch_count + 1);
-  for (size_t i = 0; i < fetch_count; i++)
-    fetches[i] = i;
-  step_order order = {.plan = plan,
-                      .step_id = step_id,
-                      .feeds = call->feeds,
-                      .feed_count = call->feed_count,
-                      .fetches = fetches,
-                      .fetch_count = fetch_count,
-                      .options = call->options};
-  dp_master_step_run(&order, call->cancel, call->deadline, step_done, call);
-}
-
-static void begin_step(step_call *call) {
-  dp_master_step_begin(call->plan, call->cancel, call->deadline, id_known, call);
-}
-
-/* On the blocking pool. */
-static void tell_debugger(void *arg) {
-  step_call *call = arg;
-  dp_status *status = dp_master_debug_next(call->plan, call->options);
-  if (status)
-    finish_step_call(call, status, NULL);
-  else
-    begin_step(call);
-}
-
-static void plan_ready(void *arg, dp_status *status, step_plan *plan) {
-  step_call *call = arg;
-  if (status) {
-    finish_step_call(call, status, NULL);
-    return;
-  }
-  call->plan = plan;
-  if (call->debug)
-    dp_pool_run(call->session->master->blocking, tell_debugger, call);
-  else
-    begin_step(call);
-}
-
-static dp_status *make_step_call(master_session *session, const dp_run_step_request *request,
-                                 dp_cancel *cancel, step_call **call_out) {
-  const Tensorflow__DebugOptions *debug;
-  DP_RETURN_IF_ERROR(dp_master_debug_read(request->options, &debug));
-  dp_arena *arena = dp_arena_create();
-  step_call *call = DP_ARENA_NEW(arena, step_call);
-  call->arena = arena;
-  if (request->options) {
-    dp_status *status = dp_wire_copy(request->options, arena, &call->options);
-    if (status) {
-      dp_arena_destroy(arena);
-      return status;
-    }
-  }
-  if (debug)
-    call->debug = call->options->debug_options;
-  call->session = session;
-  call->deadline = dp_master_step_deadline(session, call->options);
-  call->cancel = cancel ? dp_cancel_retain(cancel) : NULL;
-  call->feed_count = request->feed_count;
-  call->feeds = DP_ARENA_ARRAY(arena, step_feed, request->feed_count + 1);
-  for (size_t i = 0; i < request->feed_count; i++)
-    call->feeds[i] = (step_feed){i, dp_tensor_copy(&request->feeds[i].tensor)};
-  *call_out = call;
-  return NULL;
-}
-
-static int64_t given_key(const Tensorflow__RunOptions *options) {
-  return options && options->experimental ? options->experimental->collective_graph_key : 0;
-}
-
-/* Consumes the reference to `session`. */
-static void run_whole(master_session *session, const dp_run_step_request *request,
-                      dp_cancel *cancel, dp_master_step_done_fn done, void *arg) {
-  step_call *call;
-  dp_status *status = make_step_call(session, request, cancel, &call);
-  if (status) {
-    dp_master_session_release(session);
-    done(arg, status, NULL);
-    return;
-  }
-  call->done = done;
-  call->arg = arg;
-  const char **feeds = DP_ARENA_ARRAY(call->arena, const char *, request->feed_count + 1);
-  for (size_t i = 0; i < request->feed_count; i++)
-    feeds[i] = request->feeds[i].name;
-  step_signature signature = {.names = {feeds, request->feed_count, request->fetches,
-                                        request->fetch_count, request->targets,
-                                        request->target_count},
-                              .collective_key = given_key(call->options),
-                              .debug = call->debug};
-  dp_master_plan_get(session, &signature, cancel, call->deadline, plan_ready, call);
-}
-
-void dp_master_run_step(dp_master *master, const dp_run_step_request *request, dp_cancel *cancel,
-                        dp_master_step_done_fn done, void *arg) {
-  master_session *session = NULL;
-  dp_status *status = dp_fault("master.run_step");
-  if (!status)
-    status = dp_master_session_find(master, request->session_handle, &session);
-  if (status) {
-    done(arg, status, NULL);
-    return;
-  }
-  if (*request->partial_run_handle) {
-    dp_master_partial_run(session, request, cancel, done, arg);
-    dp_master_session_release(session);
-  } else {
-    run_whole(session, request, cancel, done, arg);
-  }
-}
-
-/* ---- Sessions that nobody uses any more ---- */
-
-static void collect_unused(void *arg);
-
-/* With the lock held, or before anybody else has the master. */
-static void plan_collection(dp_master *master) {
-  int64_t idle = master->session_idle_nanos, lost = master->session_lost_nanos;
-  int64_t shorter = idle > 0 && (lost <= 0 || idle < lost) ? idle : lost;
-  master->collector = dp_timer_start(dp_clock_nanos() + shorter / 4 + 1, collect_unused, master);
-}
-
-/* With the lock held. One reference is the table's; a step under way holds another. */
-static bool is_unused(const dp_master *master, const master_session *session, int64_t now) {
-  bool is_idle =
-      master->session_idle_nanos > 0 && now - session->last_used > master->session_idle_nanos;
-  bool is_lost = master->session_lost_nanos > 0 && session->lost_since > 0 &&
-                 now - session->lost_since > master->session_lost_nanos;
-  return (is_idle || is_lost) && dp_refcount_is_one(&session->references);
-}
-
-static master_session *find_unused(dp_master *master) {
-  int64_t now = dp_clock_nanos();
-  master_session *unused = NULL;
-  pthread_mutex_lock(&master->lock);
-  const char *handle;
-  void *value;
-  for (size_t at = 0; !unused && dp_map_next(master->sessions, &at, &handle, &value);) {
-    if (is_unused(master, value, now))
-      unused = value;
-  }
-  if (unused)
-    dp_refcount_retain(&unused->references);
-  pthread_mutex_unlock(&master->lock);
-  return unused;
-}
-
-static void close_unused(void *arg) {
-  dp_master *master = arg;
-  master_session *unused;
-  while ((unused = find_unused(master))) {
-    DP_LOG(MASTER, WARN, "session %s: its client has been %s for %.0f s: closing it",
-           unused->handle, unused->lost_since ? "gone" : "silent",
-           (double)(dp_clock_nanos() - unused->last_used) / 1e9);
-    dp_master_session_close(master, unused);
-    dp_master_session_release(unused);
-  }
-  pthread_mutex_lock(&master->lock);
-  master->is_collecting = false;
-  if (master->is_stopping)
-    pthread_cond_broadcast(&master->ended);
-  else
-    plan_collection(master);
-  pthread_mutex_unlock(&master->lock);
-}
-
-static void collect_unused(void *arg) {
-  dp_master *master = arg;
-  pthread_mutex_lock(&master->lock);
-  bool starts = !master->is_stopping;
-  master->is_collecting = starts;
-  pthread_mutex_unlock(&master->lock);
-  if (starts)
-    dp_pool_run(master->blocking, close_unused, master);
-}
-
 /* ---- Life ---- */
 
 dp_master *dp_master_create(const dp_master_options *options) {
@@ -460,24 +215,18 @@ dp_master *dp_master_create(const dp_master_options *options) {
   master->session_idle_nanos = options->session_idle_nanos;
   master->session_lost_nanos = options->session_lost_nanos;
   master->life = dp_cancel_create(NULL, DP_FOREVER);
+  dp_session_table_init(&master->sessions);
   pthread_mutex_init(&master->lock, NULL);
   pthread_cond_init(&master->ended, NULL);
-  master->sessions = dp_map_create();
   dp_master_watch_start(master);
-  if (master->session_idle_nanos > 0 || master->session_lost_nanos > 0)
-    plan_collection(master);
+  dp_master_collect_start(master);
   return master;
 }
 
 void dp_master_destroy(dp_master *master) {
   if (!master)
     return;
-  pthread_mutex_lock(&master->lock);
-  master->is_stopping = true;
-  dp_timer collector = master->collector;
-  pthread_mutex_unlock(&master->lock);
-  if (collector)
-    dp_timer_cancel(collector);
+  dp_master_collect_stop(master);
   dp_cancel_trigger(master->life, dp_status_create(DP_CANCELLED, "the server is stopping"));
   close_all_sessions(master);
   pthread_mutex_lock(&master->lock);
@@ -486,36 +235,40 @@ void dp_master_destroy(dp_master *master) {
   pthread_mutex_unlock(&master->lock);
   dp_master_watch_stop(master);
   dp_cancel_release(master->life);
+  dp_session_table_deinit(&master->sessions);
   pthread_cond_destroy(&master->ended);
   pthread_mutex_destroy(&master->lock);
-  dp_map_destroy(master->sessions);
   dp_free(master);
 }
 
 size_t dp_master_session_count(dp_master *master) {
-  pthread_mutex_lock(&master->lock);
-  size_t count = dp_map_count(master->sessions);
-  pthread_mutex_unlock(&master->lock);
-  return count;
+  return dp_session_table_count(&master->sessions);
+}
+
+/* ---- Looking at it ---- */
+
+typedef struct session_lines {
+  dp_text *text;
+  int64_t now;
+  bool has_any;
+} session_lines;
+
+static void print_session(void *arg, master_session *session) {
+  session_lines *lines = arg;
+  if (!lines->has_any)
+    dp_text_add(lines->text, "\nsessions of clients\n");
+  lines->has_any = true;
+  pthread_mutex_lock(&session->lock);
+  size_t plans = session->plans.count;
+  pthread_mutex_unlock(&session->lock);
+  dp_text_printf(lines->text, "  %s  %zu tasks, %zu signatures, %s %.1f s ago\n", session->handle,
+                 session->worker_count, plans, atomic_load(&session->lost_since) ? "lost" : "used",
+                 (double)(lines->now - atomic_load(&session->last_used)) / 1e9);
 }
 
 void dp_master_describe(dp_master *master, dp_text *text) {
-  int64_t now = dp_clock_nanos();
-  pthread_mutex_lock(&master->lock);
-  if (dp_map_count(master->sessions) > 0)
-    dp_text_add(text, "\nsessions of clients\n");
-  const char *handle;
-  void *value;
-  for (size_t at = 0; dp_map_next(master->sessions, &at, &handle, &value);) {
-    master_session *session = value;
-    pthread_mutex_lock(&session->lock);
-    size_t plans = dp_map_count(session->plans);
-    pthread_mutex_unlock(&session->lock);
-    dp_text_printf(text, "  %s  %zu tasks, %zu signatures, %s %.1f s ago\n", handle,
-                   session->worker_count, plans, session->lost_since ? "lost" : "used",
-                   (double)(now - session->last_used) / 1e9);
-  }
-  pthread_mutex_unlock(&master->lock);
+  session_lines lines = {.text = text, .now = dp_clock_nanos()};
+  dp_session_table_visit(&master->sessions, print_session, &lines);
   dp_text waits = {0};
   dp_master_watch_print(master, 1000, &waits);
   if (waits.length > 0)

@@ -15,20 +15,9 @@
 
 typedef struct dp_master dp_master;
 
-/* How the master finds the tasks of its cluster; filled by the server. */
-typedef struct dp_master_cluster_ops {
-  /* Full task names ("/job:ps/replica:0/task:0") in order of job and index. They live as long as
-   * the cluster. */
-  size_t (*tasks)(void *cluster, const char *const **names_out);
-  dp_status *(*find)(void *cluster, const char *task, dp_worker_peer **peer_out);
-  /* A cluster that the client described, until it is closed. NULL when there is no network. */
-  dp_status *(*open)(void *cluster, const Tensorflow__ClusterDef *message, void **cluster_out);
-  void (*close)(void *opened);
-} dp_master_cluster_ops;
-
 typedef struct dp_master_options {
   dp_worker *worker; /* of the same task; outlives the master */
-  const dp_master_cluster_ops *cluster;
+  const dp_cluster_ops *cluster;
   void *cluster_arg;
   dp_pool *blocking;          /* where plans are made; outlives the master */
   int64_t session_idle_nanos; /* sessions unused for that long are closed; 0: never */
@@ -57,6 +46,17 @@ void dp_master_run_step(dp_master *master, const dp_run_step_request *request, d
                         dp_master_step_done_fn done, void *arg);
 void dp_master_run_callable(dp_master *master, const dp_run_callable_request *request,
                             dp_cancel *cancel, dp_master_callable_done_fn done, void *arg);
+
+/* ---- Tasks that are lost ---- */
+/* The task behind `peer` is gone, or, with an `incarnation`, has restarted as that one. The running
+ * steps of all sessions that use it end with ABORTED and `why`, also those that do not touch it:
+ * what they wait for may never come. */
+void dp_master_task_lost(dp_master *master, dp_worker_peer *peer, uint64_t incarnation,
+                         const dp_status *why);
+/* A task that was gone answers again, and has not restarted. */
+void dp_master_task_back(dp_master *master, dp_worker_peer *peer);
+/* Ends steps of sessions with a lost task that have been waiting for `patience_nanos` since. */
+void dp_master_end_late_steps(dp_master *master, int64_t patience_nanos);
 
 /* Sessions of clients that are open. */
 size_t dp_master_session_count(dp_master *master);

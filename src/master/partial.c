@@ -1,14 +1,17 @@
 /* Partial runs: one step whose feeds and fetches come in several calls.
  *
- * Setup plans the whole signature. Each call feeds and fetches a part; what was fed or fetched once
- * may not be again, and a fetch must not depend on a feed that has not come. The call that
- * completes both lists is the last one and waits for the executors. A call that fails ends the run.
- */
+ * Setup plans the whole signature and takes the step's id. Each call is a run (run.c) that enters
+ * with both: it feeds and fetches a part. What was fed or fetched once may not be again, and a
+ * fetch must not depend on a feed that has not come. The call that completes both lists is the last
+ * one and waits for the executors. A call that fails ends the partial run.
+ *
+ * The session's table and each call under way hold a reference; the partial run's lock guards what
+ * has been fed and fetched. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "master/master_internal.h"
 
-typedef struct partial_run {
+struct partial_run {
   dp_refcount references;
   char handle[48];
   step_plan *plan;
@@ -16,9 +19,9 @@ typedef struct partial_run {
   pthread_mutex_t lock;
   bool *fed, *fetched;
   size_t left; /* feeds and fetches that have not come */
-} partial_run;
+};
 
-static void release_partial(partial_run *partial) {
+void dp_master_partial_unref(partial_run *partial) {
   if (!partial || !dp_refcount_release(&partial->references))
     return;
   dp_master_plan_release(partial->plan);
@@ -36,7 +39,7 @@ void dp_master_partials_drop(master_session *session) {
   const char *key;
   void *partial;
   for (size_t at = 0; dp_map_next(partials, &at, &key, &partial);)
-    release_partial(partial);
+    dp_master_partial_unref(partial);
   dp_map_destroy(partials);
 }
 
@@ -52,7 +55,7 @@ static partial_run *make_partial(master_session *session, step_plan *plan) {
   partial_run *partial = DP_NEW(partial_run);
   dp_refcount_init(&partial->references);
   partial->plan = plan;
-  partial->step_id = dp_master_step_id();
+  partial->step_id = dp_master_step_id(session);
   pthread_mutex_init(&partial->lock, NULL);
   const dp_planner_signature *names = &plan->signature.names;
   partial->fed = DP_NEW_ARRAY(bool, names->feed_count + 1);
@@ -90,6 +93,7 @@ void dp_master_partial_setup(master_session *session,
                                         (const char *const *)request->fetch, request->n_fetch,
                                         (const char *const *)request->target, request->n_target},
                               .is_partial = true};
+  signature.hash = dp_master_signature_hash(&signature);
   dp_master_plan_get(session, &signature, cancel, dp_master_step_deadline(session, NULL),
                      setup_planned, setup);
 }
@@ -104,7 +108,7 @@ static size_t find_name(const char *const *names, size_t count, const char *name
 }
 
 static dp_status *claim_feeds(partial_run *partial, const dp_run_step_request *request,
-                              step_feed *feeds) {
+                              step_run *run) {
   const dp_planner_signature *names = &partial->plan->signature.names;
   for (size_t i = 0; i < request->feed_count; i++) {
     const char *name = request->feeds[i].name;
@@ -114,14 +118,16 @@ static dp_status *claim_feeds(partial_run *partial, const dp_run_step_request *r
     if (partial->fed[at])
       return DP_INVALID("The feed %s has already been fed.", name);
     partial->fed[at] = true;
-    feeds[i] = (step_feed){at, request->feeds[i].tensor};
+    run->sends[i].name = partial->plan->feed_keys[at];
+    run->sends[i].tensor = dp_tensor_copy(&request->feeds[i].tensor);
   }
   return NULL;
 }
 
 static dp_status *claim_fetches(partial_run *partial, const dp_run_step_request *request,
-                                size_t *fetches) {
+                                step_run *run) {
   const dp_planner_signature *names = &partial->plan->signature.names;
+  const char **keys = DP_ARENA_ARRAY(run->arena, const char *, request->fetch_count + 1);
   for (size_t i = 0; i < request->fetch_count; i++) {
     const char *name = request->fetches[i];
     size_t at = find_name(names->fetches, names->fetch_count, name);
@@ -130,8 +136,11 @@ static dp_status *claim_fetches(partial_run *partial, const dp_run_step_request 
     if (partial->fetched[at])
       return DP_INVALID("The fetch %s has already been fetched.", name);
     partial->fetched[at] = true;
-    fetches[i] = at;
+    run->fetched[i].name = names->fetches[at];
+    keys[i] = partial->plan->fetch_keys[at];
   }
+  run->fetch_keys = run->recv_keys = keys;
+  run->recv_key_count = request->fetch_count;
   return NULL;
 }
 
@@ -206,16 +215,6 @@ static dp_status *check_fetches(master_session *session, partial_run *partial,
 
 /* ---- A call ---- */
 
-typedef struct partial_call {
-  master_session *session;
-  partial_run *partial;
-  bool is_last;
-  size_t fetch_count;
-  size_t *fetches;
-  dp_master_step_done_fn done;
-  void *arg;
-} partial_call;
-
 static void forget_partial(master_session *session, partial_run *partial) {
   pthread_mutex_lock(&session->lock);
   bool was_there = dp_map_get(session->partials, partial->handle) == partial;
@@ -223,49 +222,28 @@ static void forget_partial(master_session *session, partial_run *partial) {
     dp_map_remove(session->partials, partial->handle);
   pthread_mutex_unlock(&session->lock);
   if (was_there)
-    release_partial(partial);
+    dp_master_partial_unref(partial);
 }
 
-/* Consumes `status`. */
-static void finish_call(partial_call *call, dp_status *status, step_result *result) {
-  if (status || call->is_last)
-    forget_partial(call->session, call->partial);
-  if (status) {
-    call->done(call->arg, status, NULL);
-  } else {
-    dp_run_step_response response = {.tensor_count = call->fetch_count,
-                                     .metadata = result->metadata};
-    response.tensors = DP_NEW_ARRAY(dp_named_tensor, call->fetch_count + 1);
-    const char *const *names = call->partial->plan->signature.names.fetches;
-    for (size_t i = 0; i < call->fetch_count; i++)
-      response.tensors[i] =
-          (dp_named_tensor){names[call->fetches[i]], dp_tensor_take(&result->fetches[i])};
-    call->done(call->arg, NULL, &response);
-    for (size_t i = 0; i < call->fetch_count; i++)
-      dp_tensor_deinit(&response.tensors[i].tensor);
-    dp_free(response.tensors);
-  }
-  release_partial(call->partial);
-  dp_master_session_release(call->session);
-  dp_free(call->fetches);
-  dp_free(call);
+static void answer_part(step_run *run, dp_status *status) {
+  if (status || run->is_last_partial)
+    forget_partial(run->session, run->partial);
+  dp_run_step_response response = {
+      .tensors = run->fetched, .tensor_count = run->fetch_count, .metadata = run->metadata};
+  run->done.step(run->arg, status, status ? NULL : &response);
 }
 
-static void step_done(void *arg, dp_status *status, step_result *result) {
-  finish_call(arg, status, result);
-}
-
-static dp_status *claim(partial_call *call, const dp_run_step_request *request, step_feed *feeds) {
-  partial_run *partial = call->partial;
+static dp_status *claim(step_run *run, const dp_run_step_request *request) {
+  partial_run *partial = run->partial;
   pthread_mutex_lock(&partial->lock);
-  dp_status *status = claim_feeds(partial, request, feeds);
+  dp_status *status = claim_feeds(partial, request, run);
   if (!status)
-    status = claim_fetches(partial, request, call->fetches);
+    status = claim_fetches(partial, request, run);
   if (!status)
-    status = check_fetches(call->session, partial, request);
+    status = check_fetches(run->session, partial, request);
   if (!status) {
     partial->left -= request->feed_count + request->fetch_count;
-    call->is_last = partial->left == 0;
+    run->is_last_partial = partial->left == 0;
   }
   pthread_mutex_unlock(&partial->lock);
   return status;
@@ -284,33 +262,23 @@ void dp_master_partial_run(master_session *session, const dp_run_step_request *r
                            dp_cancel *cancel, dp_master_step_done_fn done, void *arg) {
   partial_run *partial = find_partial(session, request->partial_run_handle);
   if (!partial) {
+    dp_master_session_release(session);
     done(arg, DP_INVALID("Must run PartialRunSetup before performing partial runs"), NULL);
     return;
   }
-  partial_call *call = DP_NEW(partial_call);
-  dp_refcount_retain(&session->references);
-  *call = (partial_call){.session = session,
-                         .partial = partial,
-                         .fetch_count = request->fetch_count,
-                         .fetches = DP_NEW_ARRAY(size_t, request->fetch_count + 1),
-                         .done = done,
-                         .arg = arg};
-  step_feed *feeds = DP_NEW_ARRAY(step_feed, request->feed_count + 1);
-  dp_status *status = claim(call, request, feeds);
-  if (status) {
-    finish_call(call, status, NULL);
-  } else {
-    step_order order = {.plan = partial->plan,
-                        .step_id = partial->step_id,
-                        .feeds = feeds,
-                        .feed_count = request->feed_count,
-                        .fetches = call->fetches,
-                        .fetch_count = request->fetch_count,
-                        .options = request->options,
-                        .is_partial = true,
-                        .is_last_partial = call->is_last};
-    dp_master_step_run(&order, cancel, dp_master_step_deadline(session, request->options),
-                       step_done, call);
-  }
-  dp_free(feeds);
+  step_run *run = dp_master_run_create(session, request->options, cancel);
+  run->answer = answer_part;
+  run->done.step = done;
+  run->arg = arg;
+  run->partial = partial;
+  run->is_partial = true;
+  run->plan = partial->plan;
+  dp_refcount_retain(&run->plan->references);
+  run->step_id = partial->step_id;
+  dp_master_run_reserve(run, request->feed_count, request->fetch_count);
+  dp_status *status = claim(run, request);
+  if (status)
+    dp_master_run_finish(run, status);
+  else
+    dp_master_step_start(run);
 }

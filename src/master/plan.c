@@ -1,7 +1,11 @@
 /* Plans: what a signature becomes, made once. The first step of a signature finds no plan, puts one
  * there as "building" and hands the work to the blocking pool; steps that come meanwhile wait in
  * line. Building runs the planner and registers each piece with its worker. A plan that failed
- * answers those who waited and is forgotten, so that the next step tries again. */
+ * answers those who waited and is forgotten, so that the next step tries again.
+ *
+ * The session's table, the builder, callables and runs hold references; with the last one the
+ * workers are told to forget the pieces. The session's lock guards state and waiters; pieces and
+ * keys are written by the builder alone and do not change once the plan is ready. */
 #include "master/master_internal.h"
 #include "wire/rendezvous_key.h"
 
@@ -50,10 +54,6 @@ static step_plan *make_plan(master_session *session, const step_signature *signa
   return plan;
 }
 
-static void ignore_answer(void *arg, dp_status *status, const void *response) {
-  dp_status_release(status);
-}
-
 /* Workers forget the pieces. */
 static void deregister(step_plan *plan) {
   for (size_t i = 0; i < plan->piece_count; i++) {
@@ -63,9 +63,8 @@ static void deregister(step_plan *plan) {
     request.session_handle = plan->session->handle;
     request.create_worker_session_called = true;
     request.graph_handle = plan->pieces[i].graph_handle;
-    dp_worker_peer *peer = plan->session->workers[plan->pieces[i].worker].peer;
-    peer->ops->call(peer, DP_WORKER_DEREGISTER_GRAPH, &request,
-                    dp_clock_deadline_ms(CLEAN_UP_MILLISECONDS), NULL, ignore_answer, NULL);
+    dp_master_tell_worker(&plan->session->workers[plan->pieces[i].worker],
+                          DP_WORKER_DEREGISTER_GRAPH, &request);
   }
 }
 
@@ -82,56 +81,25 @@ void dp_master_plan_release(step_plan *plan) {
 }
 
 void dp_master_plans_drop(master_session *session) {
-  pthread_mutex_lock(&session->lock);
-  dp_map *plans = session->plans;
-  session->plans = dp_map_create();
-  pthread_mutex_unlock(&session->lock);
-  const char *key;
-  void *plan;
-  for (size_t at = 0; dp_map_next(plans, &at, &key, &plan);)
+  for (;;) {
+    pthread_mutex_lock(&session->lock);
+    step_plan *plan = dp_plan_table_take(&session->plans);
+    pthread_mutex_unlock(&session->lock);
+    if (!plan)
+      return;
     dp_master_plan_release(plan);
-  dp_map_destroy(plans);
+  }
 }
 
 /* ---- The end of building ---- */
 
-static void print_signature(const step_signature *signature, dp_text *key) {
-  const dp_planner_signature *names = &signature->names;
-  dp_text_add_char(key, signature->is_partial ? 'p' : 's');
-  for (size_t i = 0; i < names->feed_count; i++) {
-    dp_text_add_char(key, '<');
-    dp_text_add(key, names->feeds[i]);
-  }
-  for (size_t i = 0; i < names->fetch_count; i++) {
-    dp_text_add_char(key, '>');
-    dp_text_add(key, names->fetches[i]);
-  }
-  for (size_t i = 0; i < names->target_count; i++) {
-    dp_text_add_char(key, '!');
-    dp_text_add(key, names->targets[i]);
-  }
-  for (size_t i = 0; i < names->connection_count; i++)
-    dp_text_printf(key, "=%s=%s", names->connections[i].from, names->connections[i].to);
-  if (signature->collective_key != 0)
-    dp_text_printf(key, "#%lld", (long long)signature->collective_key);
-  if (signature->debug) {
-    dp_text_add_char(key, signature->is_callable ? 'c' : 'r');
-    dp_master_debug_print(signature->debug, key);
-  }
-}
-
-/* A failed plan leaves the table, unless another has taken its place meanwhile. */
+/* A failed plan leaves the table, unless the session was closed meanwhile. */
 static void forget_plan(master_session *session, step_plan *plan) {
-  dp_text key = {0};
-  print_signature(&plan->signature, &key);
   pthread_mutex_lock(&session->lock);
-  bool is_there = dp_map_get(session->plans, dp_text_string(&key)) == plan;
-  if (is_there)
-    dp_map_remove(session->plans, dp_text_string(&key));
+  bool was_there = dp_plan_table_remove(&session->plans, plan);
   pthread_mutex_unlock(&session->lock);
-  if (is_there)
+  if (was_there)
     dp_master_plan_release(plan);
-  dp_text_deinit(&key);
 }
 
 /* Consumes `status`. */
@@ -196,42 +164,37 @@ static void describe_registration(void *arg, dp_text *text) {
 static void count_registration(registration *all, dp_status *status) {
   if (!worker_calls_count(&all->calls, status))
     return;
-  dp_master_watch_end(all->plan->session->master, &all->watch);
+  dp_master_watch_end(all->plan->session, &all->watch);
   dp_status *first = worker_calls_deinit(&all->calls);
   step_plan *plan = all->plan;
   dp_free(all);
   finish_building(plan, first);
 }
 
-static void piece_registered(void *arg, dp_status *status, const void *response) {
+static void piece_registered(void *arg, dp_status *status, const char *graph_handle) {
   piece_registration *one = arg;
   registration *all = one->all;
   if (!status) {
-    const Tensorflow__RegisterGraphResponse *registered = response;
-    one->piece->graph_handle = dp_strdup(registered->graph_handle);
+    one->piece->graph_handle = dp_strdup(graph_handle);
     atomic_store(&one->piece->is_registered, true);
   }
   dp_free(one);
   count_registration(all, status);
 }
 
-static void register_piece(registration *all, size_t index, const dp_graph *graph) {
+/* Consumes `graph`. */
+static void register_piece(registration *all, size_t index, dp_graph *graph) {
   master_session *session = all->plan->session;
-  dp_arena *arena = dp_arena_create();
-  Tensorflow__RegisterGraphRequest request = TENSORFLOW__REGISTER_GRAPH_REQUEST__INIT;
-  request.session_handle = session->handle;
-  request.create_worker_session_called = true;
-  request.graph_def = dp_graph_export_given(graph, arena, true);
-  request.graph_options = session->config->graph_options;
-  request.config_proto = session->config;
-  request.collective_graph_key = all->plan->collective_key;
-  request.debug_options = (Tensorflow__DebugOptions *)all->plan->signature.debug;
+  dp_worker_registration registration = {.session_handle = session->handle,
+                                         .graph_options = session->config->graph_options,
+                                         .config = session->config,
+                                         .debug = all->plan->signature.debug,
+                                         .collective_graph_key = all->plan->collective_key};
   piece_registration *one = DP_NEW(piece_registration);
   *one = (piece_registration){all, &all->plan->pieces[index]};
   dp_worker_peer *peer = session->workers[all->plan->pieces[index].worker].peer;
-  peer->ops->call(peer, DP_WORKER_REGISTER_GRAPH, &request, DP_FOREVER, session->life,
-                  piece_registered, one);
-  dp_arena_destroy(arena);
+  peer->ops->register_graph_take(peer, graph, &registration, DP_FOREVER, session->life,
+                                 piece_registered, one);
 }
 
 static dp_status *find_worker(const master_session *session, const char *task, size_t *worker_out) {
@@ -253,6 +216,7 @@ static dp_status *assign_pieces(step_plan *plan, const dp_partitions *partitions
   for (size_t i = 0; i < partitions->count; i++) {
     DP_RETURN_IF_ERROR(
         find_worker(plan->session, partitions->items[i].location, &plan->pieces[i].worker));
+    dp_master_worker_use(&plan->session->workers[plan->pieces[i].worker]);
     if (strcmp(partitions->items[i].location, client_task) == 0)
       plan->client_piece = i;
   }
@@ -265,9 +229,11 @@ static void register_all(step_plan *plan, dp_partitions *partitions) {
   registration *all = DP_NEW(registration);
   all->plan = plan;
   worker_calls_init(&all->calls, partitions->count + 1);
-  dp_master_watch_begin(plan->session->master, &all->watch, describe_registration, all);
-  for (size_t i = 0; i < partitions->count; i++)
+  dp_master_watch_begin(plan->session, &all->watch, NULL, describe_registration, all);
+  for (size_t i = 0; i < partitions->count; i++) {
     register_piece(all, i, partitions->items[i].graph);
+    partitions->items[i].graph = NULL;
+  }
   count_registration(all, NULL);
 }
 
@@ -285,6 +251,17 @@ static const char **make_keys(step_plan *plan, const char *const *names, size_t 
   }
   dp_text_deinit(&key);
   return keys;
+}
+
+/* A client may fetch a tensor twice; the worker is asked for it once. */
+static void choose_recv_keys(step_plan *plan) {
+  size_t count = plan->signature.names.fetch_count;
+  plan->recv_keys = DP_ARENA_ARRAY(plan->arena, const char *, count + 1);
+  dp_map *seen = dp_map_create();
+  for (size_t i = 0; i < count; i++)
+    if (!dp_map_put(seen, plan->fetch_keys[i], plan))
+      plan->recv_keys[plan->recv_key_count++] = plan->fetch_keys[i];
+  dp_map_destroy(seen);
 }
 
 static uint64_t device_incarnation(void *arg, const char *device) {
@@ -329,6 +306,7 @@ static void build_plan(void *arg) {
   const dp_planner_signature *names = &plan->signature.names;
   plan->feed_keys = make_keys(plan, names->feeds, names->feed_count);
   plan->fetch_keys = make_keys(plan, names->fetches, names->fetch_count);
+  choose_recv_keys(plan);
   dp_partitions partitions = {0};
   pthread_mutex_lock(&plan->session->planning);
   dp_status *status = make_partitions(plan, &partitions);
@@ -398,17 +376,14 @@ static plan_waiter *make_waiter(dp_cancel *cancel, int64_t deadline, plan_done_f
  */
 static step_plan *find_or_make(master_session *session, const step_signature *signature,
                                bool *is_new_out) {
-  dp_text key = {0};
-  print_signature(signature, &key);
-  step_plan *plan = dp_map_get(session->plans, dp_text_string(&key));
+  step_plan *plan = dp_plan_table_find(&session->plans, signature);
   *is_new_out = !plan;
   if (!plan) {
     plan = make_plan(session, signature);
-    dp_map_put(session->plans, dp_text_string(&key), plan);
+    dp_plan_table_add(&session->plans, plan);
     dp_refcount_retain(&plan->references); /* the builder's */
     dp_refcount_retain(&session->references);
   }
-  dp_text_deinit(&key);
   return plan;
 }
 

@@ -1,7 +1,9 @@
 /* Ids of steps with collectives. Masters of several tasks, each with a client of its own, run their
  * parts of one collective in steps that must have the same id. The task that leads the groups keeps
  * the next id for each graph key; this master asks for it once, then counts on, and asks again when
- * a step has failed here. */
+ * a step has failed here. After such a failure the same id may come back.
+ *
+ * Any thread. A question holds a scope of its own; the asking run holds plan and session. */
 #include "collective/collective.h"
 #include "master/master_internal.h"
 
@@ -66,7 +68,7 @@ void dp_master_step_begin(step_plan *plan, dp_cancel *cancel, int64_t deadline, 
                           void *arg) {
   int64_t id;
   if (plan->collective_key == 0) {
-    done(arg, NULL, dp_master_step_id());
+    done(arg, NULL, dp_master_step_id(plan->session));
     return;
   }
   if (leads(plan->session))

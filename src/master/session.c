@@ -2,7 +2,10 @@
  *
  * Creating one asks every worker that the session may use (device_filters narrow the choice) for
  * its devices, then opens a session on each. Both rounds run at once over all workers; the client
- * is answered when the last one has answered. */
+ * is answered when the last one has answered.
+ *
+ * Any thread. A session is on the master's list of live ones from its first to its last reference,
+ * and in the table of open ones (table.c) from the answer to CreateSession until it is closed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/log.h"
@@ -12,6 +15,30 @@
 #include "wire/device_name.h"
 
 /* ---- Life ---- */
+
+static void enter_live(master_session *session) {
+  dp_master *master = session->master;
+  pthread_mutex_lock(&master->lock);
+  master->live_sessions++;
+  session->next_live = master->live;
+  if (session->next_live)
+    session->next_live->previous_live = session;
+  master->live = session;
+  pthread_mutex_unlock(&master->lock);
+}
+
+/* From now on no walk over the live sessions meets this one. */
+static void leave_live(master_session *session) {
+  dp_master *master = session->master;
+  pthread_mutex_lock(&master->lock);
+  if (session->previous_live)
+    session->previous_live->next_live = session->next_live;
+  else
+    master->live = session->next_live;
+  if (session->next_live)
+    session->next_live->previous_live = session->previous_live;
+  pthread_mutex_unlock(&master->lock);
+}
 
 static master_session *make_session(dp_master *master) {
   master_session *session = DP_NEW(master_session);
@@ -30,13 +57,13 @@ static master_session *make_session(dp_master *master) {
   session->graph->refuse_internal_names = true;
   session->graph_version = 1;
   session->placements = dp_map_create();
-  session->plans = dp_map_create();
+  dp_plan_table_init(&session->plans);
   session->callables = dp_map_create();
   session->partials = dp_map_create();
-  session->last_used = dp_clock_nanos();
-  pthread_mutex_lock(&master->lock);
-  master->live_sessions++;
-  pthread_mutex_unlock(&master->lock);
+  pthread_mutex_init(&session->watch_lock, NULL);
+  session->next_step = dp_random_seed();
+  atomic_store(&session->last_used, dp_clock_nanos());
+  enter_live(session);
   return session;
 }
 
@@ -57,15 +84,17 @@ static void free_values(dp_map *map) {
 
 static void destroy_session(master_session *session) {
   dp_master *master = session->master;
+  leave_live(session);
   dp_master_partials_drop(session);
   dp_master_callables_drop(session);
   dp_master_plans_drop(session);
   dp_map_destroy(session->partials);
   dp_map_destroy(session->callables);
-  dp_map_destroy(session->plans);
+  dp_plan_table_deinit(&session->plans);
   free_values(session->placements);
   forget_prepared(session);
   dp_graph_destroy(session->graph);
+  dp_master_workers_unuse(session);
   for (size_t i = 0; i < session->worker_count; i++)
     dp_free(session->workers[i].task);
   dp_free(session->workers);
@@ -75,6 +104,7 @@ static void destroy_session(master_session *session) {
   dp_cancel_release(session->life);
   pthread_mutex_destroy(&session->planning);
   pthread_mutex_destroy(&session->lock);
+  pthread_mutex_destroy(&session->watch_lock);
   dp_arena_destroy(session->arena);
   dp_free(session->handle);
   dp_free(session->leader);
@@ -92,27 +122,19 @@ void dp_master_session_release(master_session *session) {
 
 dp_status *dp_master_session_find(dp_master *master, const char *handle,
                                   master_session **session_out) {
-  pthread_mutex_lock(&master->lock);
-  master_session *found = dp_map_get(master->sessions, handle);
-  if (found) {
-    dp_refcount_retain(&found->references);
-    found->last_used = dp_clock_nanos();
-    found->lost_since = 0;
-  }
-  pthread_mutex_unlock(&master->lock);
+  master_session *found = dp_session_table_find(&master->sessions, handle);
   if (!found)
     return dp_status_create(DP_ABORTED, "Session %s is not found.", handle);
+  atomic_store_explicit(&found->last_used, dp_clock_nanos(), memory_order_relaxed);
+  atomic_store_explicit(&found->lost_since, 0, memory_order_relaxed);
   *session_out = found;
   return NULL;
 }
 
 void dp_master_session_note_loss(master_session *session, const dp_cancel *cancel) {
   dp_status *why = dp_cancel_status(cancel);
-  if (dp_status_code(why) == DP_CANCELLED) {
-    pthread_mutex_lock(&session->master->lock);
-    session->lost_since = dp_clock_nanos();
-    pthread_mutex_unlock(&session->master->lock);
-  }
+  if (dp_status_code(why) == DP_CANCELLED)
+    atomic_store(&session->lost_since, dp_clock_nanos());
   dp_status_release(why);
 }
 
@@ -122,21 +144,21 @@ static void ignore_answer(void *arg, dp_status *status, const void *response) {
   dp_status_release(status);
 }
 
+void dp_master_tell_worker(const session_worker *worker, dp_worker_method method,
+                           const void *request) {
+  worker->peer->ops->call(worker->peer, method, request,
+                          dp_clock_deadline_ms(CLEAN_UP_MILLISECONDS), NULL, ignore_answer, NULL);
+}
+
 static void delete_worker_sessions(master_session *session) {
   Tensorflow__DeleteWorkerSessionRequest request = TENSORFLOW__DELETE_WORKER_SESSION_REQUEST__INIT;
   request.session_handle = session->handle;
-  for (size_t i = 0; i < session->worker_count; i++) {
-    dp_worker_peer *peer = session->workers[i].peer;
-    peer->ops->call(peer, DP_WORKER_DELETE_WORKER_SESSION, &request,
-                    dp_clock_deadline_ms(CLEAN_UP_MILLISECONDS), NULL, ignore_answer, NULL);
-  }
+  for (size_t i = 0; i < session->worker_count; i++)
+    dp_master_tell_worker(&session->workers[i], DP_WORKER_DELETE_WORKER_SESSION, &request);
 }
 
-void dp_master_session_close(dp_master *master, master_session *session) {
-  pthread_mutex_lock(&master->lock);
-  bool was_open = dp_map_remove(master->sessions, session->handle) != NULL;
-  pthread_mutex_unlock(&master->lock);
-  if (!was_open)
+void dp_master_session_close(master_session *session) {
+  if (!dp_session_table_remove(&session->master->sessions, session))
     return;
   pthread_mutex_lock(&session->lock);
   session->closed = true;
@@ -192,16 +214,14 @@ static void finish_creation(creation *all, dp_status *status) {
   master_session *session = all->session;
   if (!status)
     status = dp_cancel_status(all->scope); /* nobody would ever learn the handle */
-  dp_master_watch_end(session->master, &all->watch);
+  dp_master_watch_end(session, &all->watch);
   if (status) {
+    status = dp_master_status_for_client(session, status);
     delete_worker_sessions(session);
     dp_master_session_release(session);
     all->done(all->arg, status, NULL);
   } else {
-    dp_master *master = session->master;
-    pthread_mutex_lock(&master->lock);
-    dp_map_put(master->sessions, session->handle, session);
-    pthread_mutex_unlock(&master->lock);
+    dp_session_table_add_take(&session->master->sessions, session);
     Tensorflow__CreateSessionResponse response = TENSORFLOW__CREATE_SESSION_RESPONSE__INIT;
     response.session_handle = session->handle;
     response.graph_version = session->graph_version;
@@ -460,7 +480,7 @@ void dp_master_create_session(dp_master *master, const Tensorflow__CreateSession
   all->deadline = dp_master_deadline(session->config->operation_timeout_in_ms);
   all->done = done;
   all->arg = arg;
-  dp_master_watch_begin(master, &all->watch, describe_creation, all);
+  dp_master_watch_begin(session, &all->watch, NULL, describe_creation, all);
   DP_LOG(MASTER, INFO, "Start master session %s", session->handle);
   ask_workers(all);
 }

@@ -1,5 +1,6 @@
-/* Small builders that all passes use: a node in one call, the two ends of a transfer, constants.
- * Names of tensors are taken apart here as TensorFlow's clients write them. */
+/* Small builders that the planner's files share: a node in one call, the _Send and _Recv of a
+ * transfer, constants, control inputs. The names of tensors that TensorFlow's clients write ("x:1")
+ * are parsed here too. What is built belongs to the graph. One thread per graph. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* See planner.h. The key must be TensorFlow's, bit by bit: genuine masters ask the same leader. */
+/* The key of a graph with collective ops (dp_planner_collective_key): a hash of their instance
+ * keys. Masters send it to the leader of the group, which gives masters with the same key the same
+ * step ids. A master of genuine TensorFlow may be among them, so the key must be TensorFlow's to
+ * the bit: the same constants, the same order, and functions looked into one level deep. */
 #include <stdlib.h>
 #include "base/memory.h"
 #include "planner/planner.h"
@@ -7,7 +10,7 @@ static const uint64_t first_key = 0x8774aa605c729c72u;
 
 typedef struct found_keys {
   DP_ARRAY(int32_t) keys;
-  bool has_inputs; /* ops whose keys are inputs */
+  bool has_inputs; /* some op has its key as an input, so it is not known here */
 } found_keys;
 
 static bool is_one_of(const char *op, const char *const *names, size_t count) {
@@ -66,7 +69,7 @@ static uint64_t combine(uint64_t a, uint64_t b) {
   return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4));
 }
 
-/* Each key counts once, in order. */
+/* In ascending order; a key that repeats counts once. */
 static uint64_t hash_keys(found_keys *found) {
   uint64_t hash = first_key;
   qsort(found->keys.items, found->keys.count, sizeof(int32_t), compare);

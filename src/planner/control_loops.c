@@ -5,7 +5,7 @@
  *
  * whose Switch reads the leader's LoopCond, so that the device starts and ends iterations in step.
  * The Merge has a control edge to every node that reads from another device in the same loop; when
- * the edge is cut, the partitioner hands it to the _Recv, which thus runs once an iteration. Loops
+ * the edge is cut, the partitioner hands it to the _Recv, which thus runs once per iteration. Loops
  * within loops are chained: the outer Merge feeds the inner Enter. */
 #include <string.h>
 
@@ -32,8 +32,9 @@ static const dp_node *first_reader(const dp_graph *graph, const dp_fanout *fanou
   return NULL;
 }
 
-/* Enter and NextIteration go with their reader, then Switch and Exit with what they read: a
- * conditional read of a remote variable moves nothing that is not wanted. */
+/* Enter and NextIteration move to the device of their reader, then Switch and Exit to the device of
+ * what they read. So a conditional read of a remote variable sends the value only when the
+ * condition holds. */
 static void move_control_flow(dp_graph *graph) {
   dp_fanout fanout;
   dp_fanout_init(&fanout, graph);
@@ -73,7 +74,8 @@ static dp_status *add_node(loop_builder *b, const char *op, const char *near, co
 static dp_status *get_loop(loop_builder *b, int32_t frame, const char *device, const char *near,
                            dp_node **merge_out);
 
-/* What starts the loop: the loop around it on the same device, or a constant. */
+/* What starts a control loop: the Merge of the control loop around it on the same device, or a
+ * constant when there is no loop around it. */
 static dp_status *get_start(loop_builder *b, int32_t parent, const char *device, const char *near,
                             dp_input *start_out) {
   dp_node *start;
@@ -90,7 +92,7 @@ static dp_status *get_start(loop_builder *b, int32_t parent, const char *device,
 
 static dp_status *build_loop(loop_builder *b, int32_t frame, const char *device, const char *near,
                              dp_node **merge_out) {
-  dp_frame info = b->frames.items.items[frame];
+  dp_graph_frame info = b->frames.items.items[frame];
   if (info.condition < 0)
     return DP_INVALID("A cross-device loop must have a pivot predicate: %s", info.name);
   dp_input start;
@@ -149,7 +151,8 @@ static int32_t crossing_of(const loop_builder *b, const dp_node *reader) {
 }
 
 static dp_status *add_loops(loop_builder *b) {
-  /* New Switches read across devices too, so nodes that appear meanwhile are visited as well. */
+  /* The Switches of new control loops read from other devices too: node_count grows meanwhile, and
+   * the nodes that are added are visited as well. */
   for (int32_t id = 0; id < b->graph->node_count; id++) {
     dp_node *reader = b->graph->nodes[id];
     int32_t frame = reader ? crossing_of(b, reader) : -1;

@@ -4,10 +4,10 @@
  *   x ──> reader        becomes        x ──> __copy_x_0 ──> reader
  *                                                └──> __dbg_x:0_0_DebugIdentity ┄┄> reader
  *
- * The dotted line is a control edge: the value is written before anybody reads on. Readers of a
- * reference keep it, and so do those of Enter and NextIteration, which get no control edge either:
- * a Merge that waited for one would wait for ever. Names, attributes and messages are TensorFlow's.
- * One thread a graph. */
+ * The dotted line is a control edge: the value is written before a reader runs. Two kinds of
+ * readers stay joined to x: those that read a reference, and those of Enter and NextIteration. The
+ * latter get no control edge either, since a Merge that waited for one would wait for ever. Names,
+ * attributes and messages are TensorFlow's. One thread per graph. */
 #include <string.h>
 #include <strings.h>
 
@@ -30,7 +30,7 @@ typedef struct debug_inserter {
   const char *device_type;
   dp_arena *arena;
   dp_map *watches;       /* "node:slot" -> tensor_watch */
-  tensor_watch defaults; /* of all others */
+  tensor_watch defaults; /* for the tensors without a watch of their own */
   dp_fanout fanout;      /* before anything was added */
 } debug_inserter;
 
@@ -243,7 +243,8 @@ static dp_status *set_attributes(dp_graph *graph, dp_node *node, const debug_op 
   return status;
 }
 
-/* The input's dtype and what the op says where; only attributes that the op has. */
+/* Fills in the dtype of the input, and which tensor of which device goes to which URLs: as far as
+ * the op has such attributes. Returns how many. */
 static int32_t fill_attrs(const debug_inserter *in, const dp_op *op, dp_dtype type,
                           const char *tensor_name, const tensor_watch *watch, dp_attr *attrs) {
   dp_view *urls = DP_ARENA_ARRAY(in->arena, dp_view, watch->url_count + 1);
@@ -264,7 +265,7 @@ static int32_t fill_attrs(const debug_inserter *in, const dp_op *op, dp_dtype ty
   return count;
 }
 
-/* Whether a node of the op can be made of one value. */
+/* Whether the op takes just one input, of this dtype. */
 static bool takes_one(const dp_op *op, dp_dtype type) {
   return op && op->input_count == 1 && !op->inputs[0].is_ref && op->inputs[0].number_attr < 0 &&
          op->inputs[0].type_list_attr < 0 &&
@@ -360,7 +361,7 @@ static dp_status *add_nodes(debug_inserter *in, const dp_node *node, int32_t slo
   return NULL;
 }
 
-/* What goes wrong here is FAILED_PRECONDITION, whatever it was. Consumes `status`. */
+/* The same message with the code FAILED_PRECONDITION, as TensorFlow answers. Consumes `status`. */
 static dp_status *as_precondition(dp_status *status) {
   if (!status)
     return NULL;
@@ -370,7 +371,7 @@ static dp_status *as_precondition(dp_status *status) {
 }
 
 static dp_status *watch_all(debug_inserter *in) {
-  int32_t node_count = in->graph->node_count; /* those that are added are not watched */
+  int32_t node_count = in->graph->node_count; /* nodes that are added below are not watched */
   for (int32_t id = 0; id < node_count; id++) {
     const dp_node *node = in->graph->nodes[id];
     for (int32_t slot = 0; node && slot < node->output_count; slot++) {
@@ -383,7 +384,8 @@ static dp_status *watch_all(debug_inserter *in) {
   return NULL;
 }
 
-/* A node of a loop writes one value after the other. */
+/* Iterations of a loop run one after the other, so that a watched node writes its values in order.
+ */
 static void run_iterations_in_turn(dp_graph *graph) {
   dp_attr one = attr_int("parallel_iterations", 1);
   for (int32_t id = 0; id < graph->node_count; id++)
@@ -402,7 +404,7 @@ dp_status *dp_planner_add_debug_nodes(dp_graph *graph, const Tensorflow__DebugOp
   dp_status *status = NULL;
   for (size_t i = 0; i < options->n_debug_tensor_watch_opts && !status; i++)
     status = add_watch(&in, options->debug_tensor_watch_opts[i]);
-  /* TensorFlow looks at wildcards only when something is watched by its name, too. */
+  /* As in TensorFlow: without a watch by name, the watch for all nodes is ignored. */
   if (!status && dp_map_count(in.watches) > 0) {
     dp_fanout_init(&in.fanout, graph);
     status = as_precondition(watch_all(&in));

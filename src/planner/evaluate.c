@@ -1,6 +1,6 @@
-/* Running one node at planning time: its kernel is made, run on the calling thread and thrown away.
- * No executor, so that it may be called from anywhere, from within a kernel too. Inputs stay the
- * caller's: nothing is forwarded into. */
+/* Running one node at planning time: its kernel is made, run on the calling thread and destroyed.
+ * There is no executor, so any thread may call this, also from within a kernel. The inputs stay the
+ * caller's: no kernel writes its result into them. */
 #include "base/clock.h"
 #include "planner/optimize_internal.h"
 #include "runtime/kernel.h"

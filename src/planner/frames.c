@@ -78,11 +78,11 @@ static dp_status *open_frame(frame_walk *walk, const dp_node *enter, int32_t par
   if (depth > DEEPEST_LOOP)
     return DP_INVALID("The loop \"%.*s\" lies within more than %d others", (int)name.length,
                       name.data, DEEPEST_LOOP);
-  dp_frame frame = {.depth = depth,
-                    .name = dp_arena_strndup(walk->frames->arena, name.data, name.length),
-                    .parent = parent,
-                    .enter = enter->id,
-                    .condition = -1};
+  dp_graph_frame frame = {.depth = depth,
+                          .name = dp_arena_strndup(walk->frames->arena, name.data, name.length),
+                          .parent = parent,
+                          .enter = enter->id,
+                          .condition = -1};
   DP_ARRAY_PUSH(&walk->frames->items, frame);
   dp_map_put_n(walk->by_name, name.data, name.length, (void *)(uintptr_t)walk->frames->items.count);
   *frame_out = (int32_t)walk->frames->items.count - 1;

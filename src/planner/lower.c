@@ -48,7 +48,7 @@ dp_status *lower_add(lowerer *l, const dp_node *origin, const lower_node *wanted
   return NULL;
 }
 
-/* Under the old name, for whoever fetches or targets it. */
+/* Leaves a node under the old name, for a client that fetches or targets it. */
 static dp_status *add_stand_in(lowerer *l, const dp_node *node, const dp_input *outputs,
                                int32_t control) {
   dp_attr types = {.name = "T",
@@ -115,7 +115,7 @@ static lower_kind kind_of(const dp_node *node) {
   };
   if (node->op->is_function)
     return DIRECT_CALL;
-  /* The letters that the names above begin with. */
+  /* A quick no: these are the first letters of the names above. */
   if (!strchr("APSICW", node->op->name[0]))
     return KEEP;
   for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
@@ -161,7 +161,8 @@ static dp_status *lower_gradient(lowerer *l, dp_node *node) {
   return lower_call(l, node, &gradient, false);
 }
 
-/* TensorFlow has no kernel for these two either: its master writes them in other ops. */
+/* AccumulateNV2 and ParallelConcat have no kernel in TensorFlow either: its master replaces them.
+ */
 static dp_status *lower_accumulate(lowerer *l, dp_node *node) {
   dp_attr attrs[] = {attr_type("T", node->output_types[0]), attr_int("N", node->input_count)};
   lower_node wanted = {.op = "AddN",
@@ -255,7 +256,7 @@ dp_status *dp_planner_lower_all(dp_graph *graph, bool keep_names) {
   }
   if (!status) {
     dp_rewrite_apply(&l.rewrite);
-    /* All that the graph had led to one of its ends; of what is new, only that is kept. */
+    /* Drops the new nodes that lead to none of the nodes that ended the graph before. */
     if (!keep_names)
       dp_rewrite_drop_unread(&l.rewrite, ends, end_count);
   }

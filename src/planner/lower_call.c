@@ -18,7 +18,7 @@ typedef struct inlining {
   bool is_multi_device;
   dp_function_body body;
   int32_t *twins; /* by id in the body */
-  dp_node *start; /* what everything waits for, or NULL */
+  dp_node *start; /* what every node without inputs waits for, or NULL */
   const call_chain *chain;
   DP_ARRAY(int32_t) effects; /* ids of twins */
   dp_node *effects_done;     /* or NULL */
@@ -37,7 +37,7 @@ static bool is_marked(const Tensorflow__FunctionDef *definition) {
   return false;
 }
 
-/* Or so deep within others that it might as well be. */
+/* Whether the function is being inlined already. A chain of DEEPEST functions counts as that. */
 static bool is_within_itself(const call_chain *chain, const char *function) {
   enum { DEEPEST = 200 };
   for (int depth = 0; chain; chain = chain->outer, depth++)
@@ -46,7 +46,7 @@ static bool is_within_itself(const call_chain *chain, const char *function) {
   return false;
 }
 
-/* Functions that call others twice over could fill any memory: beyond this they stay calls. */
+/* Functions that each call the next one twice grow as 2^n. In a graph of this size calls stay. */
 #define MOST_NODES 1000000
 
 static bool may_inline(lowerer *l, const dp_node *call, const dp_func *function) {
@@ -103,7 +103,7 @@ static const char *device_of(const inlining *in, const dp_node *node) {
   return dp_arena_strdup(in->l->graph->arena, dp_device_name_format(&own, text));
 }
 
-/* Groups of the body become groups below the call's name. */
+/* "loc:@x" in the body means the body's own x, which is "<call>/x" here. */
 static void rename_groups(inlining *in, dp_node *twin) {
   const dp_attr *classes = dp_node_attr(twin, "_class");
   if (!classes || classes->kind != DP_ATTR_LIST_STRING)
@@ -199,7 +199,7 @@ static void join_nodes(inlining *in) {
     for (int32_t i = 0; i < node->control_count; i++)
       twin->controls[i] = in->twins[node->controls[i]];
     twin->control_count = dp_planner_sort_ids(twin->controls, node->control_count);
-    /* Calls too: what they bring may have no inputs. */
+    /* A call waits for it too: its own body may have nodes without inputs. */
     bool is_call = node->op->is_function || dp_node_is(node, "PartitionedCall") ||
                    dp_node_is(node, "StatefulPartitionedCall");
     if (in->start && (is_call || node->input_count + node->control_count == 0))
@@ -207,7 +207,7 @@ static void join_nodes(inlining *in) {
   }
 }
 
-/* Twins of nodes of the body. */
+/* Adds control inputs: the twins of these nodes of the body. */
 static void wait_for(inlining *in, dp_node *node, const int32_t *body_ids, int32_t count) {
   int32_t *ids = DP_ARENA_ARRAY(in->l->arena, int32_t, count + 1);
   for (int32_t i = 0; i < count; i++)
@@ -253,7 +253,7 @@ static dp_status *add_end(inlining *in, const dp_input *outputs, dp_node **end_o
   if (in->effects_done)
     ids[count++] = in->effects_done->id;
   dp_planner_add_controls(graph, *end_out, ids, count);
-  /* Without anything to wait for it would lose the frame and the branch it is in. */
+  /* A node that waits for nothing would run outside the branch and the loop of the call. */
   if (count == 0 && in->start)
     dp_node_add_control(graph, *end_out, in->start->id);
   return NULL;

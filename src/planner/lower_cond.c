@@ -1,7 +1,10 @@
-/* If and Case: every input goes through a Switch by the predicate (a _SwitchN by the index), each
- * branch is a call whose nodes run only where its inputs are alive, every output is the Merge of
- * the branches'. Whoever waits for the whole, waits for a Merge of the pivots that itself waits for
- * the calls, so that a branch without results still has its effects. */
+/* If and Case. Every input goes through a Switch by the predicate (Case: a _SwitchN by the index).
+ * Each branch becomes a call, whose nodes run only when its inputs are alive. Every output is the
+ * Merge of the branches' outputs.
+ *
+ * A control edge from the If becomes one from the node branch_executed: a Merge of the branches'
+ * pivots that waits for the calls. So a branch without results still has its effects before readers
+ * go on. */
 #include "planner/lower_internal.h"
 
 typedef struct branching {
@@ -116,8 +119,8 @@ static dp_status *add_outputs(branching *b, dp_input *outputs) {
   return NULL;
 }
 
-/* A predicate that is not a truth value (a number or a string counts as true when it is not empty)
- * is left to the called form. */
+/* A predicate may also be a number (true unless 0) or a string (true unless empty). Such an If is
+ * not lowered: its kernel calls the branches. */
 static bool can_lower(const branching *b) {
   return dp_dtype_base(b->node->input_types[0]) == (b->by_predicate ? DP_BOOL : DP_INT32);
 }

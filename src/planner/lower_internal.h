@@ -1,11 +1,17 @@
-/* Lowering's own: the graph that changes, and where each of its nodes came from. */
+/* What the files of lowering share: the graph that changes, and for each node the chain of
+ * functions that it was inlined from.
+ *
+ *   lower.c        walks the graph, decides what is lowered, builds nodes
+ *   lower_cond.c   If and Case      lower_while.c   While      lower_call.c   function calls
+ *
+ * A lowerer lives for one call of dp_planner_lower, on one thread. */
 #ifndef DP_PLANNER_LOWER_INTERNAL_H
 #define DP_PLANNER_LOWER_INTERNAL_H
 
 #include "planner/rewrite_internal.h"
 
-/* The functions that a node came out of, innermost first: one that would come again is not
- * inlined but called. */
+/* The functions that a node was inlined from, innermost first. A function that is in the chain
+ * already is not inlined again: it stays a call. */
 typedef struct call_chain {
   const char *function;
   const struct call_chain *outer;
@@ -13,7 +19,7 @@ typedef struct call_chain {
 
 /* By id of a node. */
 typedef struct lower_row {
-  bool must_inline; /* a call that lowering made: its device is a matter of its body's nodes */
+  bool must_inline; /* a call that lowering made: each node of the body has its own device */
   const call_chain *chain;
 } lower_row;
 
@@ -25,15 +31,15 @@ typedef struct lowerer {
   bool keep_names; /* leave an IdentityN or NoOp under the name of what is gone */
 } lowerer;
 
-/* The row of a node, for those added since too. */
+/* The row of a node; makes it when the node is new. */
 lower_row *lower_row_of(lowerer *l, int32_t id);
 /* "<name>/<part>", free in the graph. */
 const char *lower_name(lowerer *l, const char *name, const char *part);
 /* Adds a node near `origin`: with its chain of calls, and its device unless one is given. Inputs
  * are redirected first. */
 typedef struct lower_node {
-  const char *op; /* a built-in, or */
-  const dp_func *function;
+  const char *op;          /* a built-in op; not used when there is a function */
+  const dp_func *function; /* a call of this one; NULL: `op` */
   const char *name;
   const char *device; /* NULL: that of the origin */
   const dp_input *inputs;
@@ -43,7 +49,7 @@ typedef struct lower_node {
 } lower_node;
 DP_MUST_USE dp_status *lower_add(lowerer *l, const dp_node *origin, const lower_node *wanted,
                                  dp_node **node_out);
-/* Takes the node out. `outputs` (one a data output) live in l->arena. */
+/* Takes the node out. `outputs` has one entry per data output and lives in l->arena. */
 DP_MUST_USE dp_status *lower_replace(lowerer *l, dp_node *node, const dp_input *outputs,
                                      int32_t control);
 

@@ -4,8 +4,8 @@
  *              |         |`-> Exit
  *              `-> condition -> LoopCond -> (all Switches)
  *
- * A resource that the body hands on unchanged is a constant of the loop: it enters once, and who
- * reads it after the loop reads what went in, so that it never has to change its device. */
+ * A resource that the body returns unchanged is a constant of the loop: it enters once. Readers
+ * after the loop read the While's input directly, so that the resource never leaves its device. */
 #include "planner/lower_internal.h"
 
 /* One variable of the loop. */
@@ -24,7 +24,7 @@ typedef struct while_lowering {
   dp_node *loop_condition, *body_call;
 } while_lowering;
 
-/* Whether result i of the body is its argument i, perhaps through Identity. */
+/* Whether result `index` of the body is its argument `index`, directly or through Identity. */
 static bool hands_on(const dp_function_body *body, int32_t index) {
   const dp_node *node = body->results[index];
   do {
@@ -47,7 +47,7 @@ static dp_status *find_constants(while_lowering *w) {
                                   i < body.argument_count && hands_on(&body, i);
     changing += !w->variables[i].is_constant;
   }
-  /* Something has to go round. */
+  /* A loop needs a variable that changes: its Merge starts the iterations. */
   if (changing == 0)
     w->variables[0].is_constant = false;
   dp_graph_destroy(body.graph);
@@ -99,7 +99,8 @@ static dp_status *add_merges(while_lowering *w) {
   return NULL;
 }
 
-/* A call of the condition or the body; `control` brings its constants into the frame. */
+/* A call of the condition or the body. It waits for `control`, so that nodes without inputs run in
+ * the loop's frame. */
 static dp_status *add_call(while_lowering *w, const dp_func *function, const char *part,
                            const dp_input *inputs, const dp_node *control, dp_node **call_out) {
   lower_node wanted = {.function = function,

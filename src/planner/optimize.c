@@ -1,7 +1,7 @@
-/* Optimizing a placed graph: a table of passes, run in order, some of them again while they find
- * something. Which run follows the client's configuration as TensorFlow reads it: those that its
- * runtime has by level (common subexpressions, constant folding), and those of its rewriter, each
- * with a switch of its own. What is switched off stays off; everything else is on.
+/* Optimizing a placed graph: a table of passes, run in order, again and again while one of them
+ * changes something (MOST_ROUNDS at most). The client's configuration turns passes off, read as
+ * TensorFlow reads it: common subexpressions and constant folding follow the level of
+ * OptimizerOptions, the other passes have a switch each in RewriterConfig. The default is on.
  *
  * The master runs dp_planner_optimize, which uses nothing but TensorFlow's own ops, so that any
  * worker can run the result. Fusing into ops that only some workers have is for the worker that
@@ -53,7 +53,7 @@ bool node_same_device(const dp_node *a, const dp_node *b) {
   return x == y || (x && y && strcmp(x, y) == 0);
 }
 
-void optimizer_refresh(dp_optimizer *o, dp_node *node) {
+void optimizer_refresh(dp_graph_optimizer *o, dp_node *node) {
   for (int32_t i = 0; i < node->input_count; i++)
     node->inputs[i] = dp_rewrite_input(&o->rewrite, node->inputs[i]);
   for (int32_t i = 0; i < node->control_count; i++)
@@ -61,9 +61,9 @@ void optimizer_refresh(dp_optimizer *o, dp_node *node) {
   node->control_count = dp_planner_sort_ids(node->controls, node->control_count);
 }
 
-dp_status *optimizer_add(dp_optimizer *o, const dp_node *near, const char *op, const char *name,
-                         const dp_input *inputs, int32_t input_count, const dp_attr *attrs,
-                         int32_t attr_count, dp_node **node_out) {
+dp_status *optimizer_add(dp_graph_optimizer *o, const dp_node *near, const char *op,
+                         const char *name, const dp_input *inputs, int32_t input_count,
+                         const dp_attr *attrs, int32_t attr_count, dp_node **node_out) {
   const char *free_name = dp_graph_unique_name(o->graph, name);
   DP_RETURN_IF_ERROR(dp_planner_add(o->graph, op, free_name, near->device, inputs, input_count,
                                     attrs, attr_count, node_out));
@@ -143,7 +143,7 @@ static optimize_switches read_switches(const Tensorflow__GraphOptions *options) 
 
 /* ---- Running them ---- */
 
-static dp_status *run_passes(dp_optimizer *o, const optimize_switches *switches,
+static dp_status *run_passes(dp_graph_optimizer *o, const optimize_switches *switches,
                              const optimize_pass *passes, size_t count) {
   enum { MOST_ROUNDS = 6 };
   for (int round = 0, changes = 1; round < MOST_ROUNDS && changes; round++) {
@@ -170,7 +170,7 @@ static dp_status *optimize(dp_graph *graph, const Tensorflow__GraphOptions *opti
     is_wanted |= passes[i].is_wanted(&switches);
   if (!is_wanted || graph->node_count == 0)
     return NULL;
-  dp_optimizer o = {.graph = graph, .id_count = graph->node_count};
+  dp_graph_optimizer o = {.graph = graph, .id_count = graph->node_count};
   dp_rewrite_init(&o.rewrite, graph);
   o.arena = o.rewrite.arena;
   o.is_end = DP_ARENA_ARRAY(o.arena, bool, graph->node_count);
@@ -178,7 +178,7 @@ static dp_status *optimize(dp_graph *graph, const Tensorflow__GraphOptions *opti
   int32_t end_count = dp_graph_find_ends(graph, ends);
   for (int32_t i = 0; i < end_count; i++)
     o.is_end[ends[i]] = true;
-  /* Arguments of a function stay, read or not. */
+  /* Arguments of a function stay, even when no node reads them. */
   for (int32_t id = 0; id < o.id_count; id++)
     if (graph->nodes[id] && !o.is_end[id] && dp_node_is(graph->nodes[id], "_Arg")) {
       o.is_end[id] = true;

@@ -1,6 +1,6 @@
-/* Arithmetic that can be seen to be nothing, or something simpler, without changing a bit of the
- * result: x * 1, x - 0, x / 1, casts to the same dtype, twice negated, twice transposed, reshaped
- * again. Constants count only when they are scalars: others may change the shape. A node that is
+/* Arithmetic that does nothing, or that something simpler does, with the same bits as the result:
+ * x * 1, x - 0, x / 1, a cast to the same dtype, negating twice, transposing twice, reshaping
+ * twice. Only scalar constants count: other constants may change the shape. A node that does
  * nothing becomes an Identity, which the dependency pass may then remove. */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- Constants ---- */
 
-static bool read_scalar(const dp_optimizer *o, dp_input input, double *value_out) {
+static bool read_scalar(const dp_graph_optimizer *o, dp_input input, double *value_out) {
   const dp_tensor *tensor = input_constant(o->graph, input);
   if (!tensor || tensor->shape.rank != 0)
     return false;
@@ -25,21 +25,21 @@ static bool read_scalar(const dp_optimizer *o, dp_input input, double *value_out
 }
 
 /* -0 is not 0 here: x + -0 is x for every x, x + 0 is not. */
-static bool is_scalar(const dp_optimizer *o, dp_input input, double wanted) {
+static bool is_scalar(const dp_graph_optimizer *o, dp_input input, double wanted) {
   double value;
   return read_scalar(o, input, &value) && value == wanted && signbit(value) == signbit(wanted);
 }
 
 /* ---- Rewriting ---- */
 
-/* The node is just `value`. */
-static dp_status *become_identity(dp_optimizer *o, dp_node *node, dp_input value) {
+/* Replaces the node by an Identity of `value`. */
+static dp_status *become_identity(dp_graph_optimizer *o, dp_node *node, dp_input value) {
   dp_attr attr = attr_type("T", node->output_types[0]);
   const char *name = dp_arena_printf(o->arena, "%s/same", node->name);
   dp_node *identity;
   DP_RETURN_IF_ERROR(optimizer_add(o, node, "Identity", name, &value, 1, &attr, 1, &identity));
   dp_rewrite_take_controls(&o->rewrite, identity, node);
-  /* Where the constants have run, so has it. */
+  /* The node waited for its constants, so the Identity waits for what they wait for. */
   for (int32_t i = 0; i < node->input_count; i++)
     if (node_is_const(o->graph->nodes[node->inputs[i].node]))
       dp_rewrite_take_controls(&o->rewrite, identity, o->graph->nodes[node->inputs[i].node]);
@@ -48,8 +48,9 @@ static dp_status *become_identity(dp_optimizer *o, dp_node *node, dp_input value
   return NULL;
 }
 
-/* Reads through a node of the same op: NULL unless input 0 is one, and waits for nothing. */
-static const dp_node *inner(const dp_optimizer *o, const dp_node *node, const char *op) {
+/* The node that input 0 comes from, when it has the op `op`, waits for nothing and is on the same
+ * device; else NULL. */
+static const dp_node *inner(const dp_graph_optimizer *o, const dp_node *node, const char *op) {
   const dp_node *source = o->graph->nodes[node->inputs[0].node];
   return dp_node_is(source, op) && source->control_count == 0 && node_same_device(node, source)
              ? source
@@ -58,14 +59,14 @@ static const dp_node *inner(const dp_optimizer *o, const dp_node *node, const ch
 
 /* ---- Rules: each may rewrite the node ---- */
 
-static dp_status *simplify_multiply(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_multiply(dp_graph_optimizer *o, dp_node *node) {
   for (int32_t i = 0; i < 2; i++)
     if (is_scalar(o, node->inputs[i], 1))
       return become_identity(o, node, node->inputs[1 - i]);
   return NULL;
 }
 
-static dp_status *simplify_add(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_add(dp_graph_optimizer *o, dp_node *node) {
   double nothing = dp_dtype_is_integer((dp_dtype)node->output_types[0]) ? 0 : -0.0;
   for (int32_t i = 0; i < 2; i++)
     if (is_scalar(o, node->inputs[i], nothing))
@@ -73,15 +74,15 @@ static dp_status *simplify_add(dp_optimizer *o, dp_node *node) {
   return NULL;
 }
 
-static dp_status *simplify_subtract(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_subtract(dp_graph_optimizer *o, dp_node *node) {
   return is_scalar(o, node->inputs[1], 0) ? become_identity(o, node, node->inputs[0]) : NULL;
 }
 
-static dp_status *simplify_divide(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_divide(dp_graph_optimizer *o, dp_node *node) {
   return is_scalar(o, node->inputs[1], 1) ? become_identity(o, node, node->inputs[0]) : NULL;
 }
 
-static dp_status *simplify_power(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_power(dp_graph_optimizer *o, dp_node *node) {
   if (is_scalar(o, node->inputs[1], 1))
     return become_identity(o, node, node->inputs[0]);
   if (!is_scalar(o, node->inputs[1], 2))
@@ -97,17 +98,17 @@ static dp_status *simplify_power(dp_optimizer *o, dp_node *node) {
   return NULL;
 }
 
-static dp_status *simplify_twice(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_twice(dp_graph_optimizer *o, dp_node *node) {
   const dp_node *source = inner(o, node, node->op->name);
   return source ? become_identity(o, node, source->inputs[0]) : NULL;
 }
 
-static dp_status *simplify_cast(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_cast(dp_graph_optimizer *o, dp_node *node) {
   bool is_same = dp_dtype_base(node->input_types[0]) == (dp_dtype)node->output_types[0];
   return is_same ? become_identity(o, node, node->inputs[0]) : NULL;
 }
 
-static dp_status *simplify_reshape(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_reshape(dp_graph_optimizer *o, dp_node *node) {
   const dp_node *source = inner(o, node, "Reshape");
   if (!source)
     return NULL;
@@ -136,7 +137,7 @@ static bool cancels(const dp_tensor *first, const dp_tensor *second) {
   return true;
 }
 
-static dp_status *simplify_transpose(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_transpose(dp_graph_optimizer *o, dp_node *node) {
   const dp_tensor *own = input_constant(o->graph, node->inputs[1]);
   if (!own)
     return NULL;
@@ -147,13 +148,13 @@ static dp_status *simplify_transpose(dp_optimizer *o, dp_node *node) {
   return first && cancels(first, own) ? become_identity(o, node, source->inputs[0]) : NULL;
 }
 
-static dp_status *simplify_single(dp_optimizer *o, dp_node *node) {
+static dp_status *simplify_single(dp_graph_optimizer *o, dp_node *node) {
   return node->input_count == 1 ? become_identity(o, node, node->inputs[0]) : NULL;
 }
 
 static const struct {
   const char *op;
-  dp_status *(*simplify)(dp_optimizer *o, dp_node *node);
+  dp_status *(*simplify)(dp_graph_optimizer *o, dp_node *node);
 } rules[] = {
     {"Mul", simplify_multiply}, {"Add", simplify_add},         {"AddV2", simplify_add},
     {"Sub", simplify_subtract}, {"Div", simplify_divide},      {"RealDiv", simplify_divide},
@@ -163,8 +164,8 @@ static const struct {
 };
 enum { RULE_COUNT = sizeof(rules) / sizeof(*rules) };
 
-/* Ops are compared by address: looked up once a pass. */
-dp_status *dp_optimize_arithmetic(dp_optimizer *o) {
+/* Ops are compared by address, so each is looked up once per pass. */
+dp_status *dp_optimize_arithmetic(dp_graph_optimizer *o) {
   const dp_op *ops[RULE_COUNT];
   for (size_t i = 0; i < RULE_COUNT; i++)
     ops[i] = dp_op_find(rules[i].op);

@@ -7,13 +7,13 @@
 #include "planner/optimize_internal.h"
 
 typedef struct branch_pruner {
-  dp_optimizer *o;
+  dp_graph_optimizer *o;
   int32_t *order;
   int32_t count;
   bool *is_dead; /* by id */
 } branch_pruner;
 
-/* The side that lives, or -1 when that is not known. */
+/* The output of a Switch that is alive, 0 or 1; -1 when the predicate is not a constant. */
 static int32_t live_side(const dp_graph *graph, const dp_node *node) {
   if (!dp_node_is(node, "Switch"))
     return -1;
@@ -34,7 +34,8 @@ static bool is_back_edge(const branch_pruner *b, dp_input input) {
   return dp_node_is_next_iteration(b->o->graph->nodes[input.node]);
 }
 
-/* A Merge dies with all its inputs (of a loop's, with the one that enters); others with any. */
+/* A Merge is dead when all its inputs are; in a loop, the input from NextIteration does not count.
+ * Any other node is dead when one of its inputs is. */
 static bool dies(const branch_pruner *b, const dp_node *node) {
   bool is_merge = dp_node_is_merge(node), all = true, any = false;
   for (int32_t i = 0; i < node->input_count; i++) {
@@ -76,7 +77,7 @@ static bool can_prune(const branch_pruner *b) {
   return true;
 }
 
-/* Controls of a live node that are alive. */
+/* Lets `to` wait for what `from` waits for, dead nodes left out. */
 static void take_live_controls(branch_pruner *b, dp_node *to, const dp_node *from) {
   int32_t *ids = DP_ARENA_ARRAY(b->o->arena, int32_t, from->control_count + 1);
   size_t count = 0;
@@ -125,7 +126,7 @@ static dp_status *replace_merge(branch_pruner *b, dp_node *node, int32_t live) {
   return NULL;
 }
 
-/* Which side a Switch takes is read from the graph: all decisions come before any change. */
+/* live_side reads the graph as it was, so all decisions are made before the first change. */
 static dp_status *prune(branch_pruner *b) {
   dp_graph *graph = b->o->graph;
   int32_t *choice = DP_ARENA_ARRAY(b->o->arena, int32_t, b->count);
@@ -160,7 +161,7 @@ static bool has_decided_switch(const dp_graph *graph) {
   return false;
 }
 
-dp_status *dp_optimize_branches(dp_optimizer *o) {
+dp_status *dp_optimize_branches(dp_graph_optimizer *o) {
   if (!has_decided_switch(o->graph))
     return NULL;
   branch_pruner b = {.o = o};

@@ -1,16 +1,16 @@
-/* Dependencies: nodes that only hand on, and control edges that say nothing.
+/* Dependencies: nodes that only pass a value on, and control edges without effect.
  *
- * Identity and its kin go when their readers can read the source instead: not when they take a
- * value out of a reference, not when they tell the sides of a Switch apart for control edges, and
- * not when they save transfers between devices. A NoOp goes when its readers can wait for what it
- * waits for without more edges than before. A control edge goes when the source is read anyway, or
- * is a constant that waits for nothing. */
+ * Identity and similar nodes go when their readers can read the source instead. They stay in three
+ * cases: they read a reference; a control edge from them tells which side of a Switch is alive;
+ * they save transfers between devices. A NoOp goes when its readers can wait for what it waits for
+ * without more edges than before. A control edge goes when its reader also reads data from the same
+ * node, or when it comes from a constant that waits for nothing. */
 #include <string.h>
 
 #include "planner/optimize_internal.h"
 
 typedef struct dependency_pass {
-  dp_optimizer *o;
+  dp_graph_optimizer *o;
   dp_fanout fanout; /* as it was when the pass began */
 } dependency_pass;
 
@@ -26,8 +26,9 @@ static bool is_pass_through(const dp_node *node) {
          dp_node_is(node, "Snapshot");
 }
 
-/* A Switch has run whichever side lives; an Enter may run once for all iterations. */
-static bool reads_control_flow(const dp_optimizer *o, const dp_node *node) {
+/* A control edge from the source would mean something else than one from the node: a Switch has run
+ * whichever side is alive, and an Enter may run once for all iterations. */
+static bool reads_control_flow(const dp_graph_optimizer *o, const dp_node *node) {
   for (int32_t i = 0; i < node->input_count; i++) {
     const dp_node *source = o->graph->nodes[node->inputs[i].node];
     if (dp_node_is_switch(source) || dp_node_is_enter(source))
@@ -36,7 +37,7 @@ static bool reads_control_flow(const dp_optimizer *o, const dp_node *node) {
   return false;
 }
 
-static bool reads_reference(const dp_optimizer *o, const dp_node *node) {
+static bool reads_reference(const dp_graph_optimizer *o, const dp_node *node) {
   for (int32_t i = 0; i < node->input_count; i++)
     if (dp_dtype_is_ref(
             o->graph->nodes[node->inputs[i].node]->output_types[node->inputs[i].output]))
@@ -44,14 +45,15 @@ static bool reads_reference(const dp_optimizer *o, const dp_node *node) {
   return false;
 }
 
-static bool is_near_sources(const dp_optimizer *o, const dp_node *node) {
+static bool is_near_sources(const dp_graph_optimizer *o, const dp_node *node) {
   for (int32_t i = 0; i < node->input_count; i++)
     if (!node_same_device(node, o->graph->nodes[node->inputs[i].node]))
       return false;
   return true;
 }
 
-/* Readers may wait for what it waits for, if that makes no more edges, and means the same. */
+/* Whether the readers can wait for what the node waits for: with no more edges than before, and
+ * with no Merge and no other device among the readers. */
 static bool can_move_controls(const dependency_pass *p, const dp_node *node) {
   int32_t readers = reader_count(p, node), controls = node->control_count;
   if (controls == 0)
@@ -126,14 +128,14 @@ static bool is_read(const dp_node *node, int32_t source) {
   return false;
 }
 
-static bool says_nothing(const dp_optimizer *o, const dp_node *node, int32_t control) {
+static bool says_nothing(const dp_graph_optimizer *o, const dp_node *node, int32_t control) {
   const dp_node *source = o->graph->nodes[control];
   if (node_is_const(source) && source->control_count == 0)
     return true;
   return !dp_node_is_merge(node) && is_read(node, control);
 }
 
-static void drop_controls(dp_optimizer *o, dp_node *node) {
+static void drop_controls(dp_graph_optimizer *o, dp_node *node) {
   int32_t kept = 0;
   for (int32_t i = 0; i < node->control_count; i++)
     if (!says_nothing(o, node, node->controls[i]))
@@ -141,7 +143,7 @@ static void drop_controls(dp_optimizer *o, dp_node *node) {
   node->control_count = kept;
 }
 
-dp_status *dp_optimize_dependencies(dp_optimizer *o) {
+dp_status *dp_optimize_dependencies(dp_graph_optimizer *o) {
   dependency_pass p = {.o = o};
   dp_fanout_init(&p.fanout, o->graph);
   int32_t *order = dp_malloc(sizeof(*order) * (size_t)(o->graph->node_count + 1));

@@ -14,7 +14,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-/* What a client's tools add and no kernel reads. */
+/* An attribute that clients add and no kernel reads: nodes that differ in it are equal. */
 static bool is_note(const dp_attr *attr) {
   return strcmp(attr->name, "_output_shapes") == 0 || strcmp(attr->name, "_class") == 0;
 }
@@ -59,14 +59,14 @@ static bool are_equal(const dp_node *a, const dp_node *b) {
   return are_attrs_equal(a, b);
 }
 
-static bool can_share(const dp_optimizer *o, const dp_node *node) {
+static bool can_share(const dp_graph_optimizer *o, const dp_node *node) {
   if (!node_is_pure(node) || optimizer_is_end(o, node))
     return false;
   const dp_attr *value = node_is_const(node) ? dp_node_attr(node, "value") : NULL;
   return !value || dp_tensor_bytes(value->tensor) <= LARGEST_CONSTANT;
 }
 
-/* Open addressing over ids. */
+/* A hash table of node ids, with open addressing. */
 typedef struct node_table {
   struct {
     uint64_t hash;
@@ -75,7 +75,7 @@ typedef struct node_table {
   uint32_t mask;
 } node_table;
 
-/* An equal node that was there before, or NULL: then this one is there now. */
+/* The equal node in the table; NULL when there was none, and then `node` has been put in. */
 static dp_node *find_or_put(const node_table *table, const dp_graph *graph, const dp_node *node) {
   uint64_t hash = hash_node(node);
   uint32_t at = (uint32_t)(hash >> 16) & table->mask;
@@ -87,7 +87,7 @@ static dp_node *find_or_put(const node_table *table, const dp_graph *graph, cons
   return NULL;
 }
 
-static void share(dp_optimizer *o, dp_node *node, const dp_node *twin) {
+static void share(dp_graph_optimizer *o, dp_node *node, const dp_node *twin) {
   dp_input *outputs = DP_ARENA_ARRAY(o->arena, dp_input, node->output_count);
   for (int32_t i = 0; i < node->output_count; i++)
     outputs[i] = (dp_input){twin->id, i};
@@ -95,7 +95,7 @@ static void share(dp_optimizer *o, dp_node *node, const dp_node *twin) {
   o->changes++;
 }
 
-dp_status *dp_optimize_duplicates(dp_optimizer *o) {
+dp_status *dp_optimize_duplicates(dp_graph_optimizer *o) {
   dp_graph *graph = o->graph;
   int32_t *order = dp_malloc(sizeof(*order) * (size_t)(graph->node_count + 1));
   int32_t count = dp_graph_order(graph, order);

@@ -1,12 +1,12 @@
-/* Fusing element-wise ops: a tree of them in which each result has its one reader in the tree
- * becomes one node, which walks the data once, block by block, instead of once for each op. All
- * nodes of a tree are on one device and of one dtype. Whether the shapes allow it is seen by the
- * kernel; what is fetched, fed or read twice ends a tree.
+/* Fusing element-wise ops: a tree of them, in which each result has one reader, becomes one node.
+ * It walks the data once, block by block, instead of once per op. All nodes of a tree are on one
+ * device and of one dtype. A value that is fetched, fed or read twice ends a tree. The kernel looks
+ * at the shapes when it runs.
  *
- * The fused op is our own: its attributes hold the ops in the order in which they run (of two
- * subtrees the larger one first, which needs the fewest blocks), for each its two operands (an
- * input i as i, the result of op k as -1 - k; the second is 0 when there is none) and the name of
- * the node it stood in, for errors. */
+ * The fused op is our own. Its attributes hold, for each op, in the order in which they run:
+ *   - the op. Of two subtrees the larger one runs first, which needs the fewest blocks;
+ *   - two operands: i is input i, -1 - k is the result of op k; 0 for a second that is not there;
+ *   - the name of the node that it was, for errors. */
 #include <string.h>
 
 #include "planner/optimize_internal.h"
@@ -15,14 +15,14 @@
 enum { MOST_OPS = 32 };
 
 typedef struct elementwise_pass {
-  dp_optimizer *o;
+  dp_graph_optimizer *o;
   dp_fanout fanout;
 } elementwise_pass;
 
 typedef struct elementwise_tree {
   const dp_node *root;
   dp_node *nodes[MOST_OPS];
-  int32_t node_count, claimed; /* nodes that are in, and those that have a place */
+  int32_t node_count, claimed; /* nodes added so far; those and the ones sure to be added */
   int64_t operands[2 * MOST_OPS];
   dp_input inputs[MOST_OPS + 1]; /* a tree of n nodes with two operands has n + 1 leaves */
   int32_t input_count;
@@ -92,8 +92,8 @@ static bool is_fusable_op(const dp_node *node) {
   return false;
 }
 
-/* Whether the node may be in a tree at all. A value behind a reference is read when its node runs,
- * so such a node stays where it is. What has left the graph was fused before. */
+/* Whether the node may be in a tree at all. A node that reads a reference stays as it is, since the
+ * value is read at the time when it runs. A NULL source has left the graph: it was fused before. */
 static bool is_fusable(const dp_graph *graph, const dp_node *node) {
   dp_dtype type = node->output_count == 1 ? node->output_types[0] : DP_INVALID_DTYPE;
   if ((type != DP_FLOAT && type != DP_DOUBLE) || !is_fusable_op(node))
@@ -121,7 +121,7 @@ static dp_node *producer(const elementwise_pass *p, const dp_node *node, int32_t
   return p->o->graph->nodes[node->inputs[input].node];
 }
 
-/* Nodes that could join at and under `node`, as far as anyone wants to know. */
+/* How many nodes the tree at `node` could have; counts up to about `limit`. */
 static int32_t count_tree(const elementwise_pass *p, const dp_node *node, int32_t limit) {
   int32_t count = 1;
   for (int32_t i = 0; i < node->input_count && count < limit; i++)
@@ -138,7 +138,8 @@ static int64_t add_input(elementwise_tree *tree, dp_input input) {
   return tree->input_count++;
 }
 
-/* Adds a node that has its place behind all that it needs; returns the index of its op. */
+/* Adds a node after the nodes that it reads; returns the index of its op. The node has been counted
+ * in `claimed`. */
 static int32_t add_node(const elementwise_pass *p, elementwise_tree *tree, dp_node *node) {
   int64_t operands[2] = {0, 0};
   bool joins[2] = {false, false};
@@ -202,7 +203,7 @@ static dp_status *fuse(elementwise_pass *p, elementwise_tree *tree) {
   return NULL;
 }
 
-/* Whether the node is the last of its tree: nobody takes it into his own. */
+/* Whether a tree ends at the node: no reader can take it into its own tree. */
 static bool is_root(const elementwise_pass *p, const dp_node *node) {
   int32_t begin = p->fanout.first[node->id];
   if (optimizer_is_end(p->o, node) || !is_fusable(p->o->graph, node))
@@ -213,7 +214,7 @@ static bool is_root(const elementwise_pass *p, const dp_node *node) {
   return !reader || !is_fusable(p->o->graph, reader) || !can_join(p, node, reader);
 }
 
-dp_status *dp_optimize_elementwise(dp_optimizer *o) {
+dp_status *dp_optimize_elementwise(dp_graph_optimizer *o) {
   if (!dp_kernel_exists("_FusedElementwise"))
     return NULL;
   elementwise_pass p = {.o = o};

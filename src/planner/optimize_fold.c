@@ -1,17 +1,16 @@
-/* Constant folding: a node that reads nothing but constants is run now, and its results are
- * constants from then on. Only pure nodes are; a kernel that fails is left to fail in the step, as
- * it would have. Results that would make the graph much larger are not kept. The new constant waits
- * for whatever the node and its constants waited for: that is what holds it in its branch or its
- * loop. */
-
+/* Constant folding: a pure node that reads nothing but constants is run now, and constants take the
+ * place of its results. When the kernel fails, the node stays and fails in the step. Results that
+ * would make the graph much larger are not kept. The new constant waits for what the node and its
+ * constants waited for, which keeps it in its branch or loop. */
 #include "planner/optimize_internal.h"
 #include "runtime/kernel.h"
 
-/* A result may be this large, or as large as what it was made from. */
+/* In bytes: up to the first a result is kept, above the second it is not. In between it is kept
+ * when it is no larger than the constants that it was made from. */
 #define ALWAYS_KEPT (256 * 1024)
 #define NEVER_KEPT (10 * 1024 * 1024)
 
-static bool can_fold(const dp_optimizer *o, const dp_node *node) {
+static bool can_fold(const dp_graph_optimizer *o, const dp_node *node) {
   if (node->input_count == 0 || !node_is_pure(node) || optimizer_is_end(o, node))
     return false;
   for (int32_t i = 0; i < node->input_count; i++)
@@ -23,8 +22,8 @@ static bool can_fold(const dp_optimizer *o, const dp_node *node) {
   return dp_kernel_exists(node->op->name);
 }
 
-/* Whether an input of integers may say how large the result is: a shape, a count, a depth. Those
- * are never of the type that the result has, but for Range. */
+/* Whether an input of integers may be a size of the result: a shape, a count, a depth. Except in
+ * Range, such an input has no dtype attribute in common with the result. */
 static bool may_be_size(const dp_node *node, int32_t input) {
   if (dp_node_is(node, "Range"))
     return true;
@@ -44,8 +43,9 @@ static bool may_be_size(const dp_node *node, int32_t input) {
           node->op->inputs[declared].type_attr != node->op->outputs[0].type_attr);
 }
 
-/* Roughly how many elements can come out at most: inputs of one shape give that shape, others the
- * product, and what may be a size counts by its value. Infinity is fine. */
+/* A rough upper bound of the result's elements: those of the inputs' common shape, or the product
+ * of all inputs' elements when shapes differ; times the values of inputs that may be sizes. May be
+ * infinite. */
 static double bound_elements(const dp_node *node, const dp_tensor *inputs) {
   enum { LONGEST_SHAPE = DP_MAX_RANK * 2 };
   const dp_shape *common = NULL;
@@ -79,7 +79,7 @@ static bool is_worth_keeping(const dp_node *node, const dp_tensor *inputs,
   return after <= ALWAYS_KEPT || (after <= before && after <= NEVER_KEPT);
 }
 
-static dp_status *add_constant(dp_optimizer *o, const dp_node *node, int32_t output,
+static dp_status *add_constant(dp_graph_optimizer *o, const dp_node *node, int32_t output,
                                const dp_tensor *value, dp_node **constant_out) {
   const char *name = node->output_count == 1
                          ? dp_arena_printf(o->arena, "ConstantFolding/%s", node->name)
@@ -95,7 +95,7 @@ static dp_status *add_constant(dp_optimizer *o, const dp_node *node, int32_t out
   return NULL;
 }
 
-static dp_status *replace(dp_optimizer *o, dp_node *node, const dp_tensor *values) {
+static dp_status *replace(dp_graph_optimizer *o, dp_node *node, const dp_tensor *values) {
   dp_input *outputs = DP_ARENA_ARRAY(o->arena, dp_input, node->output_count);
   for (int32_t i = 0; i < node->output_count; i++) {
     dp_node *constant;
@@ -107,7 +107,7 @@ static dp_status *replace(dp_optimizer *o, dp_node *node, const dp_tensor *value
   return NULL;
 }
 
-static dp_status *fold(dp_optimizer *o, dp_node *node) {
+static dp_status *fold(dp_graph_optimizer *o, dp_node *node) {
   dp_tensor *inputs = DP_ARENA_ARRAY(o->arena, dp_tensor, node->input_count);
   dp_tensor *outputs = DP_ARENA_ARRAY(o->arena, dp_tensor, node->output_count);
   for (int32_t i = 0; i < node->input_count; i++)
@@ -126,7 +126,7 @@ static dp_status *fold(dp_optimizer *o, dp_node *node) {
   return status;
 }
 
-dp_status *dp_optimize_fold(dp_optimizer *o) {
+dp_status *dp_optimize_fold(dp_graph_optimizer *o) {
   int32_t *order = dp_malloc(sizeof(*order) * (size_t)(o->graph->node_count + 1));
   int32_t count = dp_graph_order(o->graph, order);
   dp_status *status = NULL;

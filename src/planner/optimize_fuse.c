@@ -1,18 +1,18 @@
 /* Fusing: MatMul or Conv2D, the BiasAdd behind it (or, behind Conv2D, a batch normalization whose
  * statistics are given) and an activation behind that become one node, which writes its result once
- * instead of three times. Each link must be the only reader of the one before, and all must be on
- * one device. The fused ops are those that TensorFlow's own remapper
- * makes, with its attributes; they are used only where a kernel takes them. */
+ * instead of three times. Each must be the only reader of the one before, and all must be on one
+ * device. The fused ops and their attributes are those of TensorFlow's own remapper. A chain is
+ * fused only when a kernel here takes the fused op. */
 #include <string.h>
 
 #include "planner/optimize_internal.h"
 #include "runtime/kernel.h"
 
-/* Two of the root, four of a normalization. */
+/* Of a fused node: two of the root, four of a normalization. */
 enum { MOST_INPUTS = 6 };
 
 typedef struct fuse_pass {
-  dp_optimizer *o;
+  dp_graph_optimizer *o;
   dp_fanout fanout;
 } fuse_pass;
 
@@ -45,7 +45,8 @@ static bool has_format(const dp_node *node, const char *format) {
   return !attr || (attr->kind == DP_ATTR_STRING && dp_view_equals(attr->string, format));
 }
 
-/* With the statistics given, and nothing but the result read. */
+/* Whether the node is a batch normalization with given statistics of which only output 0 is read.
+ */
 static bool is_fixed_normalization(const fuse_pass *p, const dp_node *node) {
   if (!dp_node_is(node, "FusedBatchNorm") && !dp_node_is(node, "FusedBatchNormV2") &&
       !dp_node_is(node, "FusedBatchNormV3"))
@@ -77,7 +78,7 @@ static bool find_chain(const fuse_pass *p, dp_node *root, fuse_chain *chain) {
   return activation || !optimizer_is_end(p->o, ending);
 }
 
-/* The root's own attributes that the fused op has too, and what is fused. */
+/* The attributes of the fused node: those of the root that the fused op has, and what is fused. */
 static int32_t fill_attrs(const fuse_chain *chain, const dp_op *op, dp_view *names, int32_t *types,
                           dp_attr *attrs) {
   int32_t count = 0;
@@ -107,7 +108,7 @@ static int32_t fill_attrs(const fuse_chain *chain, const dp_op *op, dp_view *nam
   return count;
 }
 
-/* The fused node, or NULL when nothing here runs it. */
+/* The fused node; NULL when no kernel here runs it. */
 static dp_node *add_fused(fuse_pass *p, const fuse_chain *chain) {
   const dp_op *op = dp_op_find(dp_node_is(chain->root, "MatMul") ? "_FusedMatMul" : "_FusedConv2D");
   if (!op || !dp_kernel_exists(op->name))
@@ -146,7 +147,7 @@ static void fuse(fuse_pass *p, const fuse_chain *chain) {
   for (int i = 0; i < 3; i++) {
     if (!links[i])
       continue;
-    /* Of several outputs only the first is read. */
+    /* A normalization has several outputs; only output 0 is read. */
     dp_input *outputs = DP_ARENA_ARRAY(p->o->arena, dp_input, links[i]->output_count);
     for (int32_t k = 0; k < links[i]->output_count; k++)
       outputs[k] = (dp_input){fused->id, 0};
@@ -156,7 +157,7 @@ static void fuse(fuse_pass *p, const fuse_chain *chain) {
   p->o->changes++;
 }
 
-dp_status *dp_optimize_fuse(dp_optimizer *o) {
+dp_status *dp_optimize_fuse(dp_graph_optimizer *o) {
   fuse_pass p = {.o = o};
   dp_fanout_init(&p.fanout, o->graph);
   int32_t node_count = o->graph->node_count;

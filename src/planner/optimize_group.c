@@ -1,14 +1,14 @@
 /* Grouping control edges: a node that waits for several nodes of one other device waits for a NoOp
- * there instead, which waits for them. What would have been a message each is one. Nodes that wait
- * for the same ones share the NoOp. A Merge is left alone: it does not mind whether what it waits
- * for is dead, and a NoOp would. */
+ * there instead, which waits for them: one message instead of several. Nodes that wait for the
+ * same nodes share the NoOp. A Merge is left alone: it runs even when what it waits for is dead,
+ * and a NoOp does not. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/optimize_internal.h"
 
 typedef struct group_pass {
-  dp_optimizer *o;
+  dp_graph_optimizer *o;
   dp_map *groups; /* device and ids -> NoOp */
   dp_text key;
 } group_pass;
@@ -36,7 +36,7 @@ static dp_status *find_group(group_pass *p, const int32_t *ids, size_t count, dp
   return NULL;
 }
 
-/* Two of another device, or more. */
+/* Whether the node waits for two or more nodes of other devices. */
 static bool has_work(const dp_graph *graph, const dp_node *node) {
   int32_t away = 0;
   for (int32_t i = 0; i < node->control_count && away < 2; i++)
@@ -70,7 +70,7 @@ static dp_status *group_controls(group_pass *p, dp_node *node) {
   return NULL;
 }
 
-dp_status *dp_optimize_group(dp_optimizer *o) {
+dp_status *dp_optimize_group(dp_graph_optimizer *o) {
   group_pass p = {.o = o, .groups = dp_map_create()};
   dp_status *status = NULL;
   int32_t node_count = o->graph->node_count;

@@ -1,12 +1,13 @@
 /* Replicating constants: a small constant that is read on other devices gets a copy on each of
- * them. Making it anew costs nothing there, sending it costs a message a step. Only constants that
- * wait for nothing: others are held in a branch or a loop, which may not reach that device. */
+ * them. A copy costs nothing at run time; sending the value would cost a message per step. Only
+ * constants that wait for nothing are copied: others belong to a branch or a loop, which may not
+ * have a part on that device. */
 #include "planner/optimize_internal.h"
 
 #define MOST_ELEMENTS 16
 
 typedef struct replica_list {
-  DP_ARRAY(dp_node *) items; /* copies of the constant at hand, one a device */
+  DP_ARRAY(dp_node *) items; /* copies of the present constant, one per device */
 } replica_list;
 
 static bool can_replicate(const dp_node *node) {
@@ -16,9 +17,10 @@ static bool can_replicate(const dp_node *node) {
   return value && value->kind == DP_ATTR_TENSOR && value->tensor->shape.elements <= MOST_ELEMENTS;
 }
 
-/* The copy on the reader's device, made when there is none. */
-static dp_status *find_replica(dp_optimizer *o, replica_list *replicas, const dp_node *constant,
-                               const dp_node *reader, dp_node **replica_out) {
+/* The copy on the reader's device; makes it when there is none. */
+static dp_status *find_replica(dp_graph_optimizer *o, replica_list *replicas,
+                               const dp_node *constant, const dp_node *reader,
+                               dp_node **replica_out) {
   for (size_t i = 0; i < replicas->items.count; i++)
     if (node_same_device(replicas->items.items[i], reader)) {
       *replica_out = replicas->items.items[i];
@@ -34,7 +36,7 @@ static dp_status *find_replica(dp_optimizer *o, replica_list *replicas, const dp
   return NULL;
 }
 
-static dp_status *replicate(dp_optimizer *o, const dp_fanout *fanout, replica_list *replicas,
+static dp_status *replicate(dp_graph_optimizer *o, const dp_fanout *fanout, replica_list *replicas,
                             const dp_node *constant) {
   replicas->items.count = 0;
   for (int32_t e = fanout->first[constant->id]; e < fanout->first[constant->id + 1]; e++) {
@@ -49,7 +51,7 @@ static dp_status *replicate(dp_optimizer *o, const dp_fanout *fanout, replica_li
   return NULL;
 }
 
-dp_status *dp_optimize_replicate(dp_optimizer *o) {
+dp_status *dp_optimize_replicate(dp_graph_optimizer *o) {
   dp_fanout fanout;
   dp_fanout_init(&fanout, o->graph);
   replica_list replicas = {0};

@@ -1,9 +1,10 @@
-/* Pairing max-poolings with their gradients: a MaxPoolGrad that reads what a MaxPool has read and
- * what it has made becomes _MaxPoolGradFromPlaces, and the MaxPool becomes _MaxPoolWithPlaces,
- * whose second output tells it where the largest elements are; with MaxPool3D and small windows
- * these are marks. The gradient would have to find them again from the whole input. The values stay
- * the same to the bit, and so do names and edges: this is a choice of kernels, which no
- * configuration turns off, as TensorFlow's own choice of kernels with a workspace is. One thread a
+/* Pairing max-poolings with their gradients. A MaxPoolGrad that reads the input and the output of a
+ * MaxPool becomes _MaxPoolGradFromPlaces, and the MaxPool becomes _MaxPoolWithPlaces. The second
+ * output of the latter says where the largest elements are (for MaxPool3D with small windows: marks
+ * them), so that the gradient need not search the whole input again.
+ *
+ * Values stay the same to the bit, and so do names and edges. This is a choice of kernels, which no
+ * configuration turns off, as in TensorFlow the choice of kernels with a workspace. One thread per
  * graph. */
 #include <string.h>
 
@@ -12,10 +13,11 @@
 
 enum { MOST_RANK = 5 };
 
-/* Two ops, each also with sizes and strides as inputs, and what they become. */
+/* A max-pooling op and its gradient, each also in the form with sizes and strides as inputs, and
+ * the ops that they become. */
 typedef struct pool_kind {
   int rank;
-  int64_t most; /* pixels of a window */
+  int64_t most; /* pixels of the largest window that the new ops take */
   const char *format;
   const char *pools[2], *gradients[2];
   const char *told_pool, *told_gradient;
@@ -38,7 +40,7 @@ static const pool_kind kinds[] = {
      .told_gradient = "_MaxPool3DGradFromMarks"},
 };
 
-/* What both must have alike. */
+/* What must be equal in the pooling and its gradient. */
 typedef struct pool_window {
   int64_t sizes[MOST_RANK], strides[MOST_RANK];
   dp_view padding;
@@ -49,7 +51,8 @@ static bool is_either(const dp_node *node, const char *const ops[2]) {
   return dp_node_is(node, ops[0]) || dp_node_is(node, ops[1]);
 }
 
-/* A list of the node's or, when it has no such attribute, the constant at `slot`. */
+/* Reads the attribute `name`, a list of integers; when the node lacks it, the constant at `slot`.
+ */
 static bool read_list(const dp_graph *graph, const dp_node *node, const char *name, int32_t slot,
                       int rank, int64_t *values_out) {
   const dp_attr *list = dp_node_attr(node, name);
@@ -65,7 +68,7 @@ static bool read_list(const dp_graph *graph, const dp_node *node, const char *na
   return true;
 }
 
-/* False for windows that have no kernel with places, or none at all. */
+/* False when the new ops do not take the window, or when it is not valid at all. */
 static bool read_window(const dp_graph *graph, const dp_node *node, const pool_kind *kind,
                         int32_t slot, pool_window *window_out) {
   pool_window w = {.explicit_paddings = dp_node_attr(node, "explicit_paddings")};
@@ -101,13 +104,14 @@ static bool same_window(const pool_window *a, const pool_window *b) {
          same_paddings(a->explicit_paddings, b->explicit_paddings);
 }
 
-/* Whether both read the same value: what a reference stands for may have changed in between. */
+/* Whether both inputs have the same value. Not known of a reference: its value may have changed in
+ * between. */
 static bool same_value(const dp_graph *graph, dp_input a, dp_input b) {
   return a.node == b.node && a.output == b.output &&
          !dp_dtype_is_ref(graph->nodes[a.node]->output_types[a.output]);
 }
 
-/* The pool that can tell the gradient the places, or NULL. */
+/* The pooling that the gradient belongs to; NULL when the two cannot be paired. */
 static dp_node *find_pool(const dp_graph *graph, const dp_node *gradient, const pool_kind *kind,
                           pool_window *window_out) {
   if (!is_either(gradient, kind->gradients) || gradient->inputs[1].output != 0)
@@ -124,7 +128,7 @@ static dp_node *find_pool(const dp_graph *graph, const dp_node *gradient, const 
   return pool;
 }
 
-/* Makes the node one of `op`, which has the window in attributes. */
+/* Changes the node's op to `op`, which takes the window as attributes. */
 static void set_op(dp_graph *graph, dp_node *node, const char *op, const pool_kind *kind,
                    const pool_window *window) {
   dp_attr sizes = {

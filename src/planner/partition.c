@@ -1,10 +1,10 @@
 /* Partitioning: cuts a placed graph by task or by device and joins the pieces with _Send and _Recv.
  *
  * Every node goes to the piece of its device. An edge that leaves a piece becomes one pair, which
- * all readers in the other piece share; a control edge sends an empty tensor. A value read through
- * a reference is received anew by each reader, behind everything else that reader waits for, so
- * that it sees what it would have seen by reading the reference itself. Keys and attributes are
- * TensorFlow's, so either make of worker can run a piece. */
+ * all readers in the other piece share; a control edge sends an empty tensor. A value behind a
+ * reference gets a pair per reader. Its _Recv waits for everything else that the reader waits for,
+ * so that the reader sees the value that it would see by reading the reference. Keys and attributes
+ * are TensorFlow's, so a worker of either make can run a piece. One thread per graph. */
 #include <string.h>
 
 #include "planner/planner_internal.h"
@@ -116,7 +116,8 @@ static const char *new_name(cutter *c, const dp_node *source) {
   return dp_planner_new_name(c->graph, c->arena, source->name, c->letter);
 }
 
-/* What is sent: the value itself, or an empty tensor made once the source has run. */
+/* Adds the _Send: of the value, or for a control edge of an empty tensor that waits for the source.
+ */
 static dp_status *add_sender(cutter *c, const dp_node *source, int32_t output,
                              const dp_transfer *transfer) {
   dp_graph *graph = piece_graph(c, c->piece_of[source->id]);
@@ -146,7 +147,8 @@ static dp_status *add_receiver(cutter *c, const joint *j, const dp_node *source,
                         &attr, 1, used_out);
 }
 
-/* An edge within the piece that a cut by device will cut still needs the control loop. */
+/* An edge inside the piece between two devices: the worker's cut by device will cut it, so the
+ * reader must keep its control edge from the control loop. */
 static void note_crossing(joint *j, const dp_node *source) {
   if (j->loop && strcmp(source->assigned_device, j->reader->assigned_device) != 0)
     j->has_local_crossing = true;
@@ -229,7 +231,8 @@ static dp_status *join_reader(cutter *c, joint *j) {
     DP_ARRAY_PUSH(&j->controls, used);
   }
   dp_graph *graph = piece_graph(c, j->piece);
-  /* Its _Recv follow the loop now; unless another cut is still to come. */
+  /* After a cut the _Recv wait for the control loop instead of the reader. The reader keeps the
+   * edge when nothing was cut, or when the cut by device is still to come. */
   if (j->loop && (!j->has_cut || j->has_local_crossing))
     DP_ARRAY_PUSH(&j->controls, c->twins[j->loop->id]);
   set_controls(graph, j->twin, j->controls.items, j->controls.count);
@@ -259,7 +262,8 @@ static dp_status *join_all(cutter *c) {
 
 /* ---- The whole ---- */
 
-/* A transfer that came without the sender's incarnation gets it, if it is known. */
+/* Sets send_device_incarnation of _Send and _Recv nodes that the graph had before, if it is known.
+ */
 static void fill_incarnations(cutter *c, dp_graph *graph) {
   for (int32_t id = 0; id < graph->node_count; id++) {
     dp_node *node = graph->nodes[id];
@@ -327,7 +331,7 @@ static dp_status *cut_graph(const dp_graph *graph, dp_partition_by by,
   return status;
 }
 
-/* Whether control flow has to be looked at: several devices, and no control loops yet. */
+/* Whether there is control flow over several devices that has no control loops yet. */
 static bool needs_control_loops(const dp_graph *graph) {
   const char *device = NULL;
   bool has_control_flow = false, has_devices = false;

@@ -1,11 +1,11 @@
 /* Placement: a device for every node, chosen as TensorFlow's placer chooses.
  *
- * Nodes that must stay together form groups (place_groups.c): readers of a reference or a resource
- * with its producer, nodes that name each other in `_class`. A group takes the first device that
- * its members' wishes allow, devices of the client's own task first, then by name. Two kinds of
- * nodes look at their neighbours first: Shape, Size and Rank go with their input, and a node
- * without inputs goes with its readers when those agree. What was assigned before (feeds, fetches,
- * state that earlier plans made) stays where it is. */
+ * Nodes that must stay together form groups (place_groups.c): a reference or a resource with its
+ * readers, and nodes that name each other in `_class`. A group takes the first device that its
+ * members' wishes allow: devices of the client's own task first, then by name. Two kinds of nodes
+ * look at their neighbours first: Shape, Size and Rank go with their input, and a node without
+ * inputs goes with its readers when all of those are on one device. Devices that were assigned
+ * before (feeds, fetches, state of earlier plans) stay. One thread per graph. */
 #include <string.h>
 
 #include "base/log.h"
@@ -21,8 +21,9 @@ static bool is_metadata(const dp_node *node) {
   return dp_node_is(node, "Shape") || dp_node_is(node, "Size") || dp_node_is(node, "Rank");
 }
 
-/* The first part of the message has "{{node x}}", which Python replaces by the stack where it was
- * made; the name at the end stands alone, as TensorFlow has it, or the stack would come twice. */
+/* The message has "{{node x}}" in its first part. TensorFlow's Python replaces that by the stack of
+ * calls that made x. At the end the name stands without "{{node }}", as in TensorFlow; else the
+ * stack would be printed twice. */
 static dp_status *refuse_node(placer *p, const dp_node *node, dp_status *why) {
   if (p->is_lenient) {
     dp_status_release(why);
@@ -113,8 +114,8 @@ static void recall(placer *p, dp_node *node) {
     node->assigned_device = device;
 }
 
-/* A node of a prepared graph that could not be placed: then the others' places do not count either,
- * so that the refusal says what the client asked for and not what came of it. */
+/* When dp_planner_prepare left a node without a device, all nodes lose theirs and are placed again.
+ * So the error says what the client asked for, not what prepare made of it. */
 static void forget_partial_placement(dp_graph *graph) {
   bool is_partial = false, has_any = false;
   for (int32_t id = 0; id < graph->node_count; id++) {
@@ -146,7 +147,8 @@ static dp_status *read_assignments(placer *p) {
   return NULL;
 }
 
-/* The planner makes nodes of its own whose names mean nothing in the next plan. */
+/* Keeps where stateful nodes went. Names that begin with '_' are the planner's own and change from
+ * plan to plan. */
 static void remember(placer *p) {
   if (!p->options->remembered)
     return;
@@ -166,7 +168,7 @@ static void add_missing(dp_text *missing, dp_map *seen, const char *line) {
     dp_text_printf(missing, "\n  %s", line);
 }
 
-/* Every op that no kernel of ours runs, in one message. */
+/* UNIMPLEMENTED with all ops that lack a kernel, in one message. */
 static dp_status *check_kernels(placer *p) {
   dp_map *seen = dp_map_create();
   dp_text missing = {0};
@@ -192,7 +194,7 @@ static dp_status *check_kernels(placer *p) {
 
 /* ---- The whole ---- */
 
-/* The caller's strings may go before the graph does. */
+/* Copies the device names into the graph's arena: the caller's strings may be freed before it. */
 static void own_names(placer *p) {
   const char **names = DP_ARENA_ARRAY(p->graph->arena, const char *, p->devices->count);
   for (int32_t id = 0; id < p->graph->node_count; id++) {

@@ -1,8 +1,8 @@
-/* Groups of nodes that must share a device, as a forest with union by rank, and the wishes of their
- * members merged at the root. Three specifications are kept for a group, as TensorFlow does: what
- * was asked for, what a producer of resources asked for (which its readers may not override), and
- * what has been assigned. With soft placement a wish for a type or number that does not exist is
- * dropped; a wish for a task never is. */
+/* Groups of nodes that must share a device: a forest with union by rank, with the members' wishes
+ * merged at the root. A group has three device specifications, as in TensorFlow: `requested`, what
+ * its members asked for; `resource`, what the producer of a resource asked for, which readers
+ * cannot override; `assigned`, what has been decided. With soft placement a wish for a device type
+ * or number that does not exist is dropped; a wish for a task never is. One thread per placer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static int32_t override_spec(placer *p, int32_t target, int32_t by) {
   return intern(p, &name);
 }
 
-/* No part that both have differs. */
+/* Whether the parts that both specifications have are equal. */
 static bool are_compatible(const placer *p, int32_t a, int32_t b) {
   const dp_device_name *x = &p->specs.items[a].name, *y = &p->specs.items[b].name;
   return !(x->has_job && y->has_job && strcmp(x->job, y->job) != 0) &&
@@ -153,7 +153,7 @@ static dp_status *init_member(placer *p, const dp_node *node) {
   return NULL;
 }
 
-/* They pass handles on to whoever reads them. */
+/* Ops that may read a resource of another device: they only pass the handle on. */
 static bool may_take_foreign_handles(const dp_node *node) {
   static const char *const ops[] = {
       "_Send",
@@ -188,7 +188,8 @@ static bool may_take_foreign_handles(const dp_node *node) {
   return false;
 }
 
-/* The reader's wish gives way to that of the producer. */
+/* Joins the groups at both ends of a reference or resource. Where wishes differ, the producer's
+ * counts. */
 static dp_status *colocate_edge(placer *p, const dp_node *source, const dp_node *reader) {
   const group_member *from = &p->members[find_root(p, source->id)];
   group_member *to = &p->members[find_root(p, reader->id)];
@@ -217,7 +218,7 @@ static dp_status *colocate_edge(placer *p, const dp_node *source, const dp_node 
   return dp_status_append(status, "\n\t [[{{node %s}}]]", reader->name);
 }
 
-/* NULL for an error that may wait; whom it is about gets no device. */
+/* When the placer is lenient: marks both nodes as refused and returns NULL instead of the error. */
 static dp_status *forgive(placer *p, dp_status *status, int32_t first, int32_t second) {
   if (!status || !p->is_lenient)
     return status;
@@ -262,7 +263,7 @@ static dp_status *join_group(placer *p, dp_map *groups, const dp_node *node, dp_
   return NULL;
 }
 
-/* The groups that it names, and the one that bears its name. */
+/* Joins the node to the groups that its `_class` names and to the group of its own name. */
 static dp_status *join_groups(placer *p, dp_map *groups, const dp_node *node) {
   const dp_attr *classes = dp_node_attr(node, "_class");
   for (int32_t i = 0; classes && classes->kind == DP_ATTR_LIST_STRING && i < classes->count; i++) {
@@ -273,7 +274,7 @@ static dp_status *join_groups(placer *p, dp_map *groups, const dp_node *node) {
   return join_group(p, groups, node, dp_view_of(node->name));
 }
 
-/* Only a name that some `_class` mentions can join anything. */
+/* Whether a node has a `_class`. Without one there is nothing to join. */
 static bool has_classes(const dp_graph *graph) {
   for (int32_t id = 0; id < graph->node_count; id++)
     if (graph->nodes[id] && dp_node_attr(graph->nodes[id], "_class"))
@@ -342,7 +343,8 @@ typedef struct device_rank {
   const int32_t *device_specs;
 } device_rank;
 
-/* Processors first: whether an op can run elsewhere is not known here. Then the client's task. */
+/* CPUs first, since we do not know which ops another device has. Then the client's task, then by
+ * name. */
 static int compare_devices(const void *a, const void *b, void *arg) {
   const device_rank *rank = arg;
   int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
@@ -373,7 +375,8 @@ static const device_list *matching_devices(placer *p, int32_t spec) {
   return &wanted->devices;
 }
 
-/* The wish without type and number, unless those were assigned (or a resource asked for them). */
+/* The requested specification without device type and number. A part stays when it was assigned, or
+ * when a resource asked for it and `keep_resource` is set. */
 static int32_t soften(placer *p, const group_member *root, bool keep_resource) {
   dp_device_name soft = p->specs.items[root->requested].name;
   const dp_device_name *assigned = &p->specs.items[root->assigned].name;

@@ -1,11 +1,11 @@
 /* Pruning: from the client's whole graph to what one signature needs.
  *
  * A walk against the edges starts at fetches and targets and stops at fed outputs. What it has seen
- * is copied, in the order of the original, behind one _Recv (or _Arg) a feed that is needed; the
- * fetches' _Send (or _Retval) come last. A node that has one fed output may still be needed for
- * another, or for a control edge; only a fed Placeholder hands its control edges to the _Recv,
- * since it could not run itself. A connection is a feed whose value is another output of the graph:
- * its readers are joined to that one. Names, attributes and errors are TensorFlow's. */
+ * is copied, in the order of the original, after one _Recv (or _Arg) per needed feed; the _Send (or
+ * _Retval) of the fetches come last. A node with a fed output may still be needed for another
+ * output or for a control edge. Only a fed Placeholder hands its control edges to the _Recv, since
+ * it could not run itself. A connection is a feed whose value is another output of the graph: its
+ * readers read that output. Names, attributes and errors are TensorFlow's. One thread per graph. */
 #include <string.h>
 
 #include "planner/planner_internal.h"

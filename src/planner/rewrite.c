@@ -1,4 +1,6 @@
-/* Rewriting a graph by a table of what stands for what; see rewrite_internal.h. One thread. */
+/* Rewriting a graph by a table of replacements, with one row per node id. rewrite_internal.h says
+ * how a pass uses it. Rows are made when a node is first replaced, so that a pass without changes
+ * costs nothing. One thread per graph. */
 #include "planner/rewrite_internal.h"
 
 void dp_rewrite_init(dp_rewrite *rewrite, dp_graph *graph) {

@@ -1,8 +1,9 @@
-/* Rewriting: nodes that leave a graph while their readers still point to them.
+/* Rewriting: taking nodes out of a graph without searching for their readers.
  *
- * A pass takes a node out and says what stands for each of its outputs and for its control edges;
- * nobody searches for readers. They are redirected in one walk at the end (or at the end of a
- * pass). What stands for a node may leave in turn: chains are followed. */
+ * A pass takes a node out and says which outputs replace its outputs and which node replaces it as
+ * a control input. The readers keep pointing to the node until dp_rewrite_apply redirects all of
+ * them in one walk, at the end of a pass. A replacement may be taken out in turn: chains are
+ * followed. One thread per graph; the owner of the dp_rewrite frees it by dp_rewrite_deinit. */
 #ifndef DP_PLANNER_REWRITE_INTERNAL_H
 #define DP_PLANNER_REWRITE_INTERNAL_H
 
@@ -16,14 +17,15 @@ typedef struct dp_rewrite_row {
 
 typedef struct dp_rewrite {
   dp_graph *graph;
-  dp_arena *arena; /* for whatever lives as long as the rewriting */
+  dp_arena *arena; /* freed by dp_rewrite_deinit */
   DP_ARRAY(dp_rewrite_row) rows;
   bool has_changes; /* since the last apply */
 } dp_rewrite;
 
 void dp_rewrite_init(dp_rewrite *rewrite, dp_graph *graph);
 void dp_rewrite_deinit(dp_rewrite *rewrite);
-/* Where to read now. */
+/* The output, or the control input, to read instead of this one; itself when nothing replaced it.
+ */
 dp_input dp_rewrite_input(const dp_rewrite *rewrite, dp_input input);
 int32_t dp_rewrite_control(const dp_rewrite *rewrite, int32_t id);
 /* Takes the node out. `outputs` has an entry for each of its outputs and lives in the arena. */
@@ -36,9 +38,10 @@ void dp_rewrite_take_controls(dp_rewrite *rewrite, dp_node *to, const dp_node *f
 /* Redirects all readers. */
 void dp_rewrite_apply(dp_rewrite *rewrite);
 
-/* Nodes that nobody reads: what the graph is for. node_count entries at most; returns how many. */
+/* The ends of a graph: the nodes that nobody reads. `ends_out` has room for node_count ids; returns
+ * how many there are. */
 int32_t dp_graph_find_ends(const dp_graph *graph, int32_t *ends_out);
-/* Removes what leads to none of these; readers have been redirected. */
+/* Removes all nodes that lead to none of `ends`. To be called after dp_rewrite_apply. */
 void dp_rewrite_drop_unread(const dp_rewrite *rewrite, const int32_t *ends, int32_t end_count);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * gRPC connects, resolves names and pauses between attempts by itself; a watch that is always
  * pending tells each change of a link, for the log and for status pages. The watch also ends the
- * channel: when the last user has let go the link is closed, gRPC reports that as a change, and the
- * watch destroys the object. So a client knows that it may end when its list of channels is empty.
- */
+ * channel: when the last user has let go and the last question has ended, the link is closed, gRPC
+ * reports that as a change, and the watch destroys the object. So a client knows that it may end
+ * when its list of channels is empty. */
 #include "rpc/client_internal.h"
 
 #include <errno.h>
@@ -55,6 +55,7 @@ void dp_rpc_client_destroy(dp_rpc_client *client) {
   if (client == NULL)
     return;
   wait_for_channels(client);
+  dp_rpc_pulse_stop(client);
   dp_rpc_engine_deinit(&client->engine);
   pthread_cond_destroy(&client->changed);
   pthread_mutex_destroy(&client->mutex);
@@ -90,8 +91,16 @@ static void unlink_channel(dp_rpc_channel *channel) {
  * ends after 2 s (gRPC calls that the minimum backoff), and names may be asked for as often; a name
  * server that is silent for 5 s is taken for dead. No
  * retries by gRPC: who calls decides that. No proxy: http_proxy is not meant for cluster traffic.
- */
-static grpc_channel *make_grpc_channel(const char *target) {
+ *
+ * Keepalive finds connections that died while a call waited. TensorFlow's servers end connections
+ * on which more than one ping comes in 5 minutes, so it is slow; what is fast is the pulse. But
+ * with keepalive gRPC also tells the system how long sent bytes may stay unacknowledged
+ * (TCP_USER_TIMEOUT), which ends a connection over a cut link on which a question was asked. That
+ * is twice the pulse's time, so that calls end by the pulse, which knows what to say. */
+enum { KEEPALIVE_MS = 310000, KEEPALIVE_TIMEOUT_MS = 20000 };
+
+static grpc_channel *make_grpc_channel(const char *target, const dp_rpc_pulse *pulse) {
+  int unanswered_ms = pulse != NULL ? (int)(pulse->gone_nanos / 500000) : KEEPALIVE_TIMEOUT_MS;
   grpc_arg args[] = {
       {GRPC_ARG_INTEGER, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, {.integer = -1}},
       {GRPC_ARG_INTEGER, GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, {.integer = -1}},
@@ -106,6 +115,8 @@ static grpc_channel *make_grpc_channel(const char *target) {
       {GRPC_ARG_INTEGER, GRPC_ARG_ENABLE_RETRIES, {.integer = 0}},
       {GRPC_ARG_INTEGER, GRPC_ARG_ENABLE_HTTP_PROXY, {.integer = 0}},
       {GRPC_ARG_INTEGER, GRPC_ARG_ENABLE_CHANNELZ, {.integer = 0}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_KEEPALIVE_TIME_MS, {.integer = KEEPALIVE_MS}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, {.integer = unanswered_ms}},
   };
   grpc_channel_args all = {sizeof(args) / sizeof(args[0]), args};
   dp_text address = {0};
@@ -127,6 +138,8 @@ static void destroy_channel(dp_rpc_channel *channel) {
   unlink_channel(channel);
   pthread_mutex_destroy(&channel->mutex);
   dp_status_release(channel->last_error);
+  dp_status_release(channel->gone);
+  dp_cancel_release(channel->questions);
   dp_free(channel->target);
   dp_free(channel);
 }
@@ -158,12 +171,19 @@ static void on_state_changed(dp_rpc_event *event, bool ok) {
   pthread_mutex_unlock(&channel->mutex);
 }
 
-dp_rpc_channel *dp_rpc_channel_create(dp_rpc_client *client, const char *target) {
+dp_rpc_channel *dp_rpc_channel_create(dp_rpc_client *client, const char *target,
+                                      const dp_rpc_pulse *pulse) {
   dp_rpc_channel *channel = DP_NEW(dp_rpc_channel);
   channel->client = client;
   dp_refcount_init(&channel->users);
+  dp_refcount_init(&channel->holders);
   channel->target = dp_strdup(target);
-  channel->grpc = make_grpc_channel(target);
+  channel->grpc = make_grpc_channel(target, pulse);
+  if (pulse != NULL) {
+    channel->pulse = *pulse;
+    channel->questions = dp_cancel_create(NULL, DP_FOREVER);
+    dp_rpc_pulse_start(client, pulse->gone_nanos);
+  }
   channel->state_changed.fn = on_state_changed;
   pthread_mutex_init(&channel->mutex, NULL);
   channel->state = GRPC_CHANNEL_IDLE;
@@ -182,6 +202,16 @@ dp_rpc_channel *dp_rpc_channel_retain(dp_rpc_channel *channel) {
 void dp_rpc_channel_release(dp_rpc_channel *channel) {
   if (channel == NULL || !dp_refcount_release(&channel->users))
     return;
+  if (channel->questions != NULL)
+    dp_cancel_trigger(channel->questions, dp_status_create(DP_CANCELLED, "the link is closed"));
+  dp_rpc_channel_drop(channel);
+}
+
+void dp_rpc_channel_drop(dp_rpc_channel *channel) {
+  if (!dp_refcount_release(&channel->holders))
+    return;
+  if (channel->pulse.released != NULL)
+    channel->pulse.released(channel->pulse.arg);
   pthread_mutex_lock(&channel->mutex);
   channel->closed = true;
   grpc_channel *grpc = channel->grpc;
@@ -191,6 +221,14 @@ void dp_rpc_channel_release(dp_rpc_channel *channel) {
 
 const char *dp_rpc_channel_target(const dp_rpc_channel *channel) {
   return channel->target;
+}
+
+void dp_rpc_channel_watch(dp_rpc_channel *channel) {
+  atomic_fetch_add(&channel->watches, 1);
+}
+
+void dp_rpc_channel_unwatch(dp_rpc_channel *channel) {
+  atomic_fetch_sub(&channel->watches, 1);
 }
 
 void dp_rpc_channel_connect(dp_rpc_channel *channel) {
@@ -209,6 +247,10 @@ void dp_rpc_channel_note_error(dp_rpc_channel *channel, const dp_status *status)
   dp_status_release(old);
 }
 
+bool dp_rpc_is_silence(const dp_status *status) {
+  return strstr(dp_status_message(status), "before receiving SETTINGS frame") != NULL;
+}
+
 static dp_rpc_link link_of(grpc_connectivity_state state) {
   switch (state) {
   case GRPC_CHANNEL_READY:
@@ -225,6 +267,7 @@ static dp_rpc_link link_of(grpc_connectivity_state state) {
 }
 
 void dp_rpc_channel_get_state(dp_rpc_channel *channel, dp_rpc_channel_state *state_out) {
+  int64_t now = dp_clock_nanos();
   pthread_mutex_lock(&channel->mutex);
   *state_out = (dp_rpc_channel_state){
       .link = link_of(channel->state),
@@ -233,6 +276,10 @@ void dp_rpc_channel_get_state(dp_rpc_channel *channel, dp_rpc_channel_state *sta
       .live_calls = atomic_load_explicit(&channel->live_count, memory_order_relaxed),
       .last_error = dp_status_retain(channel->last_error),
       .last_error_nanos = channel->last_error_time,
+      .seen_nanos = atomic_load_explicit(&channel->seen, memory_order_relaxed),
+      .silent_nanos = dp_rpc_pulse_silence(channel, now),
+      .gone = dp_status_retain(channel->gone),
+      .gone_nanos = channel->gone_since != 0 ? now - channel->gone_since : 0,
   };
   pthread_mutex_unlock(&channel->mutex);
 }

@@ -25,9 +25,27 @@ DP_MUST_USE dp_status *dp_rpc_client_create(int network_threads, dp_rpc_client *
  * log names the channels. Not callable from a `done`. */
 void dp_rpc_client_destroy(dp_rpc_client *client);
 
+/* How a channel notices that the other side is gone. While somebody needs the other side (a call is
+ * under way, or dp_rpc_channel_watch says so) it is asked a question, over the same connection as
+ * the calls, on a thread that does nothing else (pulse.c). Who gives no sign of life for
+ * `gone_nanos` is gone: all calls under way fail, and so does every later one, until it answers.
+ * The functions are called on that thread, with no lock held, and must be quick. */
+typedef struct dp_rpc_pulse {
+  const char *path; /* of the question, whose body is empty; any answer will do. Static */
+  int64_t gone_nanos;
+  void (*answered)(void *arg, const dp_rope *response); /* may be NULL */
+  /* Makes the status that calls fail with. */
+  dp_status *(*gone)(void *arg, int64_t silent_nanos);
+  void (*back)(void *arg, int64_t silent_nanos); /* it answered after all; may be NULL */
+  /* The channel's last owner has let go: none of the above is called from now on. May be NULL. */
+  void (*released)(void *arg);
+  void *arg;
+} dp_rpc_pulse;
+
 /* `target` is "host:port". Does not connect yet and never fails: a bad target shows in its calls.
- */
-dp_rpc_channel *dp_rpc_channel_create(dp_rpc_client *client, const char *target);
+ * `pulse` is copied; NULL: calls wait for the other side as long as the connection lives. */
+dp_rpc_channel *dp_rpc_channel_create(dp_rpc_client *client, const char *target,
+                                      const dp_rpc_pulse *pulse);
 dp_rpc_channel *dp_rpc_channel_retain(dp_rpc_channel *channel);
 /* Calls that are under way keep the channel until they are done. */
 void dp_rpc_channel_release(dp_rpc_channel *channel);
@@ -54,6 +72,11 @@ DP_MUST_USE dp_status *dp_rpc_channel_call_and_wait(dp_rpc_channel *channel, con
                                                     dp_cancel *cancel, dp_rpc_flags flags,
                                                     dp_rope *response_out);
 
+/* From the first to the last watch the other side is asked whether it is alive, also without a call
+ * under way. */
+void dp_rpc_channel_watch(dp_rpc_channel *channel);
+void dp_rpc_channel_unwatch(dp_rpc_channel *channel);
+
 typedef enum dp_rpc_link {
   DP_RPC_IDLE, /* never used, or idle for long */
   DP_RPC_CONNECTING,
@@ -68,9 +91,17 @@ typedef struct dp_rpc_channel_state {
   uint64_t live_calls;   /* under way */
   dp_status *last_error; /* the last UNAVAILABLE or DEADLINE_EXCEEDED of a call, or NULL; yours */
   int64_t last_error_nanos; /* when, monotonic; 0 without */
+  int64_t seen_nanos;       /* the last sign of life, monotonic; 0: none */
+  int64_t silent_nanos;     /* since when the other side has been asked in vain, as a duration; 0:
+                               it answers, or nobody asks */
+  dp_status *gone;          /* what calls fail with while it is gone; else NULL; yours */
+  int64_t gone_nanos;       /* for how long it has been gone */
 } dp_rpc_channel_state;
 
 void dp_rpc_channel_get_state(dp_rpc_channel *channel, dp_rpc_channel_state *state_out);
+/* Whether an attempt to connect ended because the other side took the connection and said nothing,
+ * as a stopped process does. */
+bool dp_rpc_is_silence(const dp_status *status);
 /* "idle", "connecting", "connected", "broken". */
 const char *dp_rpc_link_name(dp_rpc_link link);
 /* Asks for a connection now, without a call and without waiting for a pause to pass. */

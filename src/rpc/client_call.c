@@ -1,18 +1,22 @@
 /* The life of a call on the client: one batch does all of it (request, answer, status), and its
  * completion is the only event. The call's cancel scope, if it has one, makes gRPC end the batch
- * early; the scope's callback is taken back, or waited for, before the call is destroyed. */
+ * early; the scope's callback is taken back, or waited for, before the call is destroyed.
+ *
+ * From its start to its completion a call is on its channel's list, so that all of them can be
+ * ended when the other side is gone. Questions (pulse.c) are calls too, but on no list. */
 #include "rpc/client_internal.h"
 
 #include <grpc/support/alloc.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/event.h"
 #include "base/fault.h"
 #include "base/memory.h"
 #include "rpc/network.h"
 #include "rpc/slices_internal.h"
 
-typedef struct client_call {
+struct client_call {
   dp_rpc_event completed;
   dp_rpc_channel *channel;
   grpc_call *grpc;
@@ -24,8 +28,11 @@ typedef struct client_call {
   dp_cancel_token token;
   dp_rpc_done_fn done;
   void *arg;
+  bool is_question;
+  client_call *next, *previous; /* in the channel's list; guarded by its mutex, as is `failure` */
+  dp_status *failure;           /* what dp_rpc_channel_fail_calls ended it with; else NULL */
   char path[];
-} client_call;
+};
 
 static void destroy_call(client_call *call) {
   if (call->grpc != NULL)
@@ -38,7 +45,11 @@ static void destroy_call(client_call *call) {
   grpc_metadata_array_destroy(&call->trailing_metadata);
   grpc_slice_unref(call->details);
   dp_cancel_release(call->cancel);
-  dp_rpc_channel_release(call->channel);
+  dp_status_release(call->failure);
+  if (call->is_question)
+    dp_rpc_channel_drop(call->channel);
+  else
+    dp_rpc_channel_release(call->channel);
   dp_free(call);
 }
 
@@ -46,10 +57,59 @@ static void destroy_call(client_call *call) {
 static void finish(client_call *call, dp_status *status, dp_rope *response) {
   dp_rpc_done_fn done = call->done;
   void *arg = call->arg;
-  atomic_fetch_sub_explicit(&call->channel->live_count, 1, memory_order_relaxed);
+  if (!call->is_question)
+    atomic_fetch_sub_explicit(&call->channel->live_count, 1, memory_order_relaxed);
   destroy_call(call);
   done(arg, status, response);
   dp_rope_deinit(response);
+}
+
+/* ---- The list of live calls -------------------------------------------------------------------*/
+
+static void link_call(client_call *call) {
+  dp_rpc_channel *channel = call->channel;
+  if (call->is_question)
+    return;
+  pthread_mutex_lock(&channel->mutex);
+  call->next = channel->live;
+  if (call->next != NULL)
+    call->next->previous = call;
+  channel->live = call;
+  pthread_mutex_unlock(&channel->mutex);
+}
+
+/* From now on nobody else touches the call. */
+static void unlink_call(client_call *call) {
+  dp_rpc_channel *channel = call->channel;
+  if (call->is_question)
+    return;
+  pthread_mutex_lock(&channel->mutex);
+  if (call->previous != NULL)
+    call->previous->next = call->next;
+  else
+    channel->live = call->next;
+  if (call->next != NULL)
+    call->next->previous = call->previous;
+  pthread_mutex_unlock(&channel->mutex);
+}
+
+void dp_rpc_channel_fail_calls(dp_rpc_channel *channel, const dp_status *why) {
+  DP_ARRAY(grpc_call *) failed = {0};
+  pthread_mutex_lock(&channel->mutex);
+  for (client_call *call = channel->live; call != NULL; call = call->next) {
+    if (call->failure != NULL)
+      continue; /* its end is on the way */
+    call->failure = dp_status_retain(why);
+    grpc_call_ref(call->grpc);
+    DP_ARRAY_PUSH(&failed, call->grpc);
+  }
+  pthread_mutex_unlock(&channel->mutex);
+  for (size_t i = 0; i < failed.count; i++) {
+    grpc_call_cancel_with_status(failed.items[i], (grpc_status_code)dp_status_code(why),
+                                 "the other side is gone", NULL);
+    grpc_call_unref(failed.items[i]);
+  }
+  DP_ARRAY_FREE(&failed);
 }
 
 /* ---- The end ----------------------------------------------------------------------------------*/
@@ -58,6 +118,8 @@ static void finish(client_call *call, dp_status *status, dp_rope *response) {
 static dp_status *status_of(const client_call *call) {
   if (call->code == GRPC_STATUS_OK)
     return NULL;
+  if (call->failure != NULL && (int)dp_status_code(call->failure) == (int)call->code)
+    return dp_status_retain(call->failure);
   if (call->cancel != NULL) {
     dp_status *why = dp_cancel_status(call->cancel);
     if (why != NULL && (int)dp_status_code(why) == (int)call->code)
@@ -79,8 +141,11 @@ static dp_status *status_of(const client_call *call) {
 
 static void on_completed(dp_rpc_event *event, bool ok) {
   client_call *call = DP_RPC_EVENT_OWNER(event, client_call, completed);
+  unlink_call(call);
   if (call->cancel != NULL)
     dp_cancel_deregister(call->cancel, call->token);
+  if (call->code == GRPC_STATUS_OK && call->channel->pulse.path != NULL)
+    atomic_store_explicit(&call->channel->seen, dp_clock_nanos(), memory_order_relaxed);
   dp_status *status = status_of(call);
   dp_rope response = {0};
   grpc_byte_buffer *body = call->response;
@@ -127,18 +192,22 @@ static void start(client_call *call, dp_rpc_flags flags) {
   dp_rpc_start_batch(call->grpc, ops, 6, &call->completed);
 }
 
-static client_call *create_call(dp_rpc_channel *channel, const char *path, dp_rpc_done_fn done,
-                                void *arg) {
+static client_call *create_call(dp_rpc_channel *channel, const char *path, bool is_question,
+                                dp_rpc_done_fn done, void *arg) {
   size_t length = strlen(path) + 1;
   client_call *call = dp_calloc(1, sizeof(*call) + length);
   memcpy(call->path, path, length);
   call->completed.fn = on_completed;
-  call->channel = dp_rpc_channel_retain(channel);
+  call->is_question = is_question;
+  call->channel = channel;
+  dp_refcount_retain(is_question ? &channel->holders : &channel->users);
   call->details = grpc_empty_slice();
   call->done = done;
   call->arg = arg;
   grpc_metadata_array_init(&call->initial_metadata);
   grpc_metadata_array_init(&call->trailing_metadata);
+  if (is_question)
+    return call;
   atomic_fetch_add_explicit(&channel->call_count, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&channel->live_count, 1, memory_order_relaxed);
   return call;
@@ -147,12 +216,15 @@ static client_call *create_call(dp_rpc_channel *channel, const char *path, dp_rp
 /* Makes gRPC's call and ties it to its scope. */
 static dp_status *prepare(client_call *call, dp_rope *request, int64_t deadline_nanos,
                           dp_cancel *cancel) {
-  DP_RETURN_IF_ERROR(dp_fault("rpc.call"));
+  if (!call->is_question)
+    DP_RETURN_IF_ERROR(dp_fault("rpc.call"));
   DP_RETURN_IF_ERROR(dp_rpc_pack(request, &call->request));
+  const dp_rpc_client *client = call->channel->client;
   grpc_slice path = grpc_slice_from_copied_string(call->path);
-  call->grpc = grpc_channel_create_call(call->channel->grpc, NULL, GRPC_PROPAGATE_DEFAULTS,
-                                        call->channel->client->engine.queue, path, NULL,
-                                        dp_rpc_time_of(deadline_nanos), NULL);
+  call->grpc =
+      grpc_channel_create_call(call->channel->grpc, NULL, GRPC_PROPAGATE_DEFAULTS,
+                               call->is_question ? client->pulse_queue : client->engine.queue, path,
+                               NULL, dp_rpc_time_of(deadline_nanos), NULL);
   grpc_slice_unref(path);
   if (cancel == NULL)
     return NULL;
@@ -161,10 +233,8 @@ static dp_status *prepare(client_call *call, dp_rope *request, int64_t deadline_
                                                                    : dp_cancel_status(cancel);
 }
 
-void dp_rpc_channel_call(dp_rpc_channel *channel, const char *path, dp_rope *request,
-                         int64_t deadline_nanos, dp_cancel *cancel, dp_rpc_flags flags,
-                         dp_rpc_done_fn done, void *arg) {
-  client_call *call = create_call(channel, path, done, arg);
+static void begin(client_call *call, dp_rope *request, int64_t deadline_nanos, dp_cancel *cancel,
+                  dp_rpc_flags flags) {
   dp_status *status = prepare(call, request, deadline_nanos, cancel);
   if (status != NULL) {
     dp_rope_deinit(request);
@@ -172,7 +242,21 @@ void dp_rpc_channel_call(dp_rpc_channel *channel, const char *path, dp_rope *req
     finish(call, status, &none);
     return;
   }
+  link_call(call);
   start(call, flags);
+}
+
+void dp_rpc_channel_call(dp_rpc_channel *channel, const char *path, dp_rope *request,
+                         int64_t deadline_nanos, dp_cancel *cancel, dp_rpc_flags flags,
+                         dp_rpc_done_fn done, void *arg) {
+  begin(create_call(channel, path, false, done, arg), request, deadline_nanos, cancel, flags);
+}
+
+void dp_rpc_channel_ask(dp_rpc_channel *channel, int64_t deadline_nanos, dp_rpc_done_fn done,
+                        void *arg) {
+  dp_rope nothing = {0};
+  begin(create_call(channel, channel->pulse.path, true, done, arg), &nothing, deadline_nanos,
+        channel->questions, DP_RPC_FAIL_FAST);
 }
 
 /* ---- Waiting ----------------------------------------------------------------------------------*/

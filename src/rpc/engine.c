@@ -35,12 +35,24 @@ void dp_rpc_engine_init(dp_rpc_engine *engine, const char *name, int threads) {
   engine->queue = grpc_completion_queue_create_for_next(NULL);
   engine->name = name;
   engine->wanted_pollers = threads > 0 ? threads : dp_core_count() >= 8 ? 2 : 1;
+  engine->most_threads = engine->wanted_pollers + 1;
   engine->thread_count = 0;
-  engine->threads = DP_NEW_ARRAY(pthread_t, (size_t)engine->wanted_pollers + 1);
+  engine->threads = DP_NEW_ARRAY(pthread_t, (size_t)engine->most_threads);
   pthread_mutex_init(&engine->mutex, NULL);
   pthread_cond_init(&engine->changed, NULL);
   engine->pollers = 0;
   engine->ended = false;
+}
+
+void dp_rpc_engine_init_single(dp_rpc_engine *engine, const char *name) {
+  dp_rpc_engine_init(engine, name, 1);
+  engine->most_threads = 1;
+}
+
+void dp_rpc_engine_dispatch(const grpc_event *completed) {
+  dp_rpc_event *event = completed->tag;
+  (void)atomic_load_explicit(&event->handed_over, memory_order_acquire);
+  event->fn(event, completed->success != 0);
 }
 
 bool dp_rpc_engine_step(dp_rpc_engine *engine) {
@@ -48,11 +60,8 @@ bool dp_rpc_engine_step(dp_rpc_engine *engine) {
       grpc_completion_queue_next(engine->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
   if (completed.type == GRPC_QUEUE_SHUTDOWN)
     return false;
-  if (completed.type == GRPC_OP_COMPLETE) {
-    dp_rpc_event *event = completed.tag;
-    (void)atomic_load_explicit(&event->handed_over, memory_order_acquire);
-    event->fn(event, completed.success != 0);
-  }
+  if (completed.type == GRPC_OP_COMPLETE)
+    dp_rpc_engine_dispatch(&completed);
   return true;
 }
 
@@ -98,7 +107,7 @@ static void *serve(void *arg) {
 }
 
 dp_status *dp_rpc_engine_start(dp_rpc_engine *engine) {
-  while (engine->thread_count <= engine->wanted_pollers) {
+  while (engine->thread_count < engine->most_threads) {
     pthread_t *thread = &engine->threads[engine->thread_count];
     int error = pthread_create(thread, NULL, serve, engine);
     if (error != 0 && engine->thread_count == 0)
@@ -106,7 +115,7 @@ dp_status *dp_rpc_engine_start(dp_rpc_engine *engine) {
                               strerror(error));
     if (error != 0) {
       DP_LOG(RPC, WARN, "only %d of %d network threads could be started: %s", engine->thread_count,
-             engine->wanted_pollers + 1, strerror(error));
+             engine->most_threads, strerror(error));
       return NULL;
     }
     pthread_setname_np(*thread, engine->name);

@@ -31,7 +31,8 @@ typedef struct dp_rpc_engine {
   grpc_completion_queue *queue;
   const char *name;   /* of the threads; static, at most 15 characters */
   int wanted_pollers; /* so many threads wait for events */
-  int thread_count;   /* running: one more than that */
+  int most_threads;   /* one more than that, unless the engine has a single thread */
+  int thread_count;   /* running */
   pthread_t *threads;
   pthread_mutex_t mutex; /* protects what follows */
   pthread_cond_t changed;
@@ -41,11 +42,15 @@ typedef struct dp_rpc_engine {
 
 /* Takes a reference to the library; no threads yet. 0 threads: 1, or 2 on machines of 8 cores. */
 void dp_rpc_engine_init(dp_rpc_engine *engine, const char *name, int threads);
+/* One thread and none that stands by: for functions that never take long. */
+void dp_rpc_engine_init_single(dp_rpc_engine *engine, const char *name);
 /* RESOURCE_EXHAUSTED when not one thread could be started. */
 DP_MUST_USE dp_status *dp_rpc_engine_start(dp_rpc_engine *engine);
 /* Waits for one event and calls its function; false when the queue has ended. The threads do
  * nothing else; without threads the owner may. */
 bool dp_rpc_engine_step(dp_rpc_engine *engine);
+/* Calls the function of an event that gRPC handed out. */
+void dp_rpc_engine_dispatch(const grpc_event *completed);
 /* Serves what is still under way, then ends the threads. Nothing new may be started. */
 void dp_rpc_engine_deinit(dp_rpc_engine *engine);
 

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-enum { REQUESTED_CALLS = 32, PRINTED_CALLS = 5 };
+enum { REQUESTED_CALLS = 32, URGENT_CALLS = 8, PRINTED_CALLS = 5 };
 static const int64_t report_interval = INT64_C(10000000000);
 
 /* ---- Addresses --------------------------------------------------------------------------------*/
@@ -94,13 +94,21 @@ static dp_status *bind_address(dp_rpc_server *server, const char *address) {
 /* ---- Beginning --------------------------------------------------------------------------------*/
 
 /* gRPC's probing for the bandwidth stays on: without it a stream's window ends at 1 MiB, and who
- * sends more waits for our word, and touches his memory anew, for each. */
+ * sends more waits for our word, and touches his memory anew, for each.
+ *
+ * Clients may ping as often as they like. Keepalive ends the connections of clients whose machine
+ * is gone, and with them their calls. It is patient: a client that a user has stopped and goes on
+ * with later keeps its connection for 5 minutes. */
 static grpc_server *make_grpc_server(void) {
   grpc_arg args[] = {
       {GRPC_ARG_INTEGER, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, {.integer = -1}},
       {GRPC_ARG_INTEGER, GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, {.integer = -1}},
       {GRPC_ARG_INTEGER, GRPC_ARG_ALLOW_REUSEPORT, {.integer = 0}},
       {GRPC_ARG_INTEGER, GRPC_ARG_ENABLE_CHANNELZ, {.integer = 0}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, {.integer = 1000}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, {.integer = 1}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_KEEPALIVE_TIME_MS, {.integer = 300000}},
+      {GRPC_ARG_INTEGER, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, {.integer = 60000}},
   };
   grpc_channel_args all = {sizeof(args) / sizeof(args[0]), args};
   return grpc_server_create(&all, NULL);
@@ -112,6 +120,14 @@ static void on_shutdown(dp_rpc_event *event, bool ok) {
   server->shutdown_done = true;
   pthread_cond_broadcast(&server->changed);
   pthread_mutex_unlock(&server->mutex);
+}
+
+static void open_urgent_way(dp_rpc_server *server, const char *path) {
+  dp_rpc_engine_init_single(&server->urgent, "dp-rpc-urgent");
+  server->urgent_path = path;
+  server->urgent_method =
+      grpc_server_register_method(server->grpc, path, NULL, GRPC_SRM_PAYLOAD_NONE, 0);
+  grpc_server_register_completion_queue(server->grpc, server->urgent.queue, NULL);
 }
 
 dp_status *dp_rpc_server_create(const dp_rpc_server_options *options, dp_rpc_handler_fn handler,
@@ -129,6 +145,8 @@ dp_status *dp_rpc_server_create(const dp_rpc_server_options *options, dp_rpc_han
   pthread_condattr_destroy(&monotonic);
   server->grpc = make_grpc_server();
   grpc_server_register_completion_queue(server->grpc, server->engine.queue, NULL);
+  if (options->urgent_path != NULL)
+    open_urgent_way(server, options->urgent_path);
   dp_status *status =
       options->address_count == 0 ? DP_INVALID("a server needs an address to listen on") : NULL;
   for (size_t i = 0; i < options->address_count && status == NULL; i++)
@@ -147,10 +165,14 @@ int dp_rpc_server_port(const dp_rpc_server *server) {
 
 dp_status *dp_rpc_server_start(dp_rpc_server *server) {
   DP_RETURN_IF_ERROR(dp_rpc_engine_start(&server->engine));
+  if (server->urgent_method != NULL)
+    DP_RETURN_IF_ERROR(dp_rpc_engine_start(&server->urgent));
   grpc_server_start(server->grpc);
   server->started = true;
   for (int i = 0; i < REQUESTED_CALLS; i++)
-    dp_rpc_call_request_next(server);
+    dp_rpc_call_request_next(server, false);
+  for (int i = 0; server->urgent_method != NULL && i < URGENT_CALLS; i++)
+    dp_rpc_call_request_next(server, true);
   return NULL;
 }
 
@@ -205,6 +227,8 @@ void dp_rpc_server_destroy(dp_rpc_server *server) {
     return;
   dp_rpc_server_shutdown(server, 0);
   grpc_server_destroy(server->grpc);
+  if (server->urgent_method != NULL)
+    dp_rpc_engine_deinit(&server->urgent);
   dp_rpc_engine_deinit(&server->engine);
   pthread_cond_destroy(&server->changed);
   pthread_mutex_destroy(&server->mutex);

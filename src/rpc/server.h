@@ -28,7 +28,9 @@ typedef struct dp_rpc_server_options {
   const char *const *addresses; /* "host:port" each; port 0 picks a free one for the first address
                                    and the same one for every later address with port 0 */
   size_t address_count;
-  int network_threads; /* that wait for events; 0: chosen by the machine (rpc/network.h) */
+  int network_threads;     /* that wait for events; 0: chosen by the machine (rpc/network.h) */
+  const char *urgent_path; /* calls of this path have a thread of their own, so that they are
+                              answered however busy the network threads are; NULL: none. Static */
 } dp_rpc_server_options;
 
 /* Binds every address; clients may connect from now on but nothing is answered before the start.

@@ -12,6 +12,7 @@
 #include "rpc/server_internal.h"
 
 #include <grpc/support/alloc.h>
+#include <grpc/support/string_util.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,11 +205,13 @@ static void on_requested(dp_rpc_event *event, bool ok) {
     destroy_call(call);
     return;
   }
-  dp_rpc_call_request_next(call->server);
+  dp_rpc_call_request_next(call->server, call->is_urgent);
   atomic_fetch_add_explicit(&call->server->call_count, 1, memory_order_relaxed);
-  call->path = grpc_slice_to_c_string(call->details.method);
+  call->path = call->is_urgent ? gpr_strdup(call->server->urgent_path)
+                               : grpc_slice_to_c_string(call->details.method);
   call->arrival = dp_clock_nanos();
-  call->deadline = dp_rpc_nanos_of(call->details.deadline);
+  call->deadline =
+      dp_rpc_nanos_of(call->is_urgent ? call->urgent_deadline : call->details.deadline);
   call->cancel = dp_cancel_create(NULL, DP_FOREVER); /* gRPC watches the deadline */
   atomic_init(&call->references, 2);
   link_call(call);
@@ -221,20 +224,30 @@ static void on_requested(dp_rpc_event *event, bool ok) {
   dp_rpc_start_batch(call->grpc, &receive, 1, &call->received);
 }
 
-void dp_rpc_call_request_next(dp_rpc_server *server) {
+static grpc_call_error request_call(dp_rpc_call *call) {
+  dp_rpc_server *server = call->server;
+  void *tag = dp_rpc_event_hand_over(&call->requested);
+  if (call->is_urgent)
+    return grpc_server_request_registered_call(server->grpc, server->urgent_method, &call->grpc,
+                                               &call->urgent_deadline, &call->metadata, NULL,
+                                               server->urgent.queue, server->urgent.queue, tag);
+  return grpc_server_request_call(server->grpc, &call->grpc, &call->details, &call->metadata,
+                                  server->engine.queue, server->engine.queue, tag);
+}
+
+void dp_rpc_call_request_next(dp_rpc_server *server, bool is_urgent) {
   if (atomic_load(&server->stopping))
     return;
   dp_rpc_call *call = DP_NEW(dp_rpc_call);
   call->server = server;
+  call->is_urgent = is_urgent;
   call->requested.fn = on_requested;
   call->received.fn = on_received;
   call->closed.fn = on_closed;
   call->sent.fn = on_sent;
   grpc_call_details_init(&call->details);
   grpc_metadata_array_init(&call->metadata);
-  grpc_call_error error = grpc_server_request_call(
-      server->grpc, &call->grpc, &call->details, &call->metadata, server->engine.queue,
-      server->engine.queue, dp_rpc_event_hand_over(&call->requested));
+  grpc_call_error error = request_call(call);
   if (error != GRPC_CALL_OK) {
     DP_LOG(RPC, ERROR, "gRPC refused to take calls: %s", grpc_call_error_to_string(error));
     destroy_call(call);

@@ -11,6 +11,9 @@
 
 struct dp_rpc_server {
   dp_rpc_engine engine;
+  dp_rpc_engine urgent; /* of the urgent path, when there is one */
+  const char *urgent_path;
+  void *urgent_method; /* as gRPC knows it; NULL: there is none */
   grpc_server *grpc;
   dp_rpc_handler_fn handler;
   void *handler_arg;
@@ -32,6 +35,8 @@ struct dp_rpc_server {
 struct dp_rpc_call {
   dp_rpc_server *server;
   grpc_call *grpc;
+  bool is_urgent;
+  gpr_timespec urgent_deadline; /* what the details are to other calls */
   grpc_call_details details;
   grpc_metadata_array metadata;
   dp_rpc_event requested; /* gRPC filled this object with an arrived call */
@@ -50,8 +55,9 @@ struct dp_rpc_call {
   dp_rpc_call *next, *previous; /* in the server's list */
 };
 
-/* Gives gRPC an object to fill with the next call, unless the server is stopping. */
-void dp_rpc_call_request_next(dp_rpc_server *server);
+/* Gives gRPC an object to fill with the next call (of the urgent path), unless the server is
+ * stopping. */
+void dp_rpc_call_request_next(dp_rpc_server *server, bool is_urgent);
 /* "RunStep": what stands behind the last slash. */
 const char *dp_rpc_short_name(const char *path);
 /* "10.0.0.7:4242" or "[::1]:4242"; the caller frees it. */

@@ -1,5 +1,8 @@
-/* Devices: what nodes are placed on. A task has one or more CPU devices; each has its own resources
- * and an incarnation number that changes with every start, so that a peer notices a restart. */
+/* Devices: what nodes are placed on.
+ *
+ * A task has one or more CPU devices. Each has resources of its own and an incarnation number that
+ * changes with every start, so that a peer notices a restart. Devices are reference-counted; only
+ * their resources change after creation. */
 #ifndef DP_RUNTIME_DEVICE_H
 #define DP_RUNTIME_DEVICE_H
 

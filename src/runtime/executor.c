@@ -1,6 +1,6 @@
 /* Executors and their runs: creation, the cache of run states, start and end.
  *
- * A run state has everything that a run needs (values, counters, workers, frames) and goes back to
+ * A run state has everything that a run needs (values, counters, runners, frames) and goes back to
  * the executor when the run is over, so that a later one allocates nothing. `active` counts who may
  * still touch the run; whoever takes it to zero ends it. */
 #include "runtime/executor_internal.h"
@@ -18,7 +18,7 @@ static dp_run *create_run(dp_executor *executor) {
   dp_run *run = DP_NEW(dp_run);
   run->executor = executor;
   run->root = dp_iteration_create(&executor->frames[0]);
-  run->free_frames = DP_NEW_ARRAY(dp_frame *, (size_t)executor->frame_count);
+  run->free_frames = DP_NEW_ARRAY(dp_loop_frame *, (size_t)executor->frame_count);
   run->free_iterations = DP_NEW_ARRAY(dp_iteration *, (size_t)executor->frame_count);
   pthread_mutex_init(&run->frame_mutex, NULL);
   pthread_mutex_init(&run->mutex, NULL);
@@ -27,18 +27,18 @@ static dp_run *create_run(dp_executor *executor) {
 
 static void destroy_run(dp_run *run) {
   for (int32_t i = 0; i < run->executor->frame_count; ++i) {
-    for (dp_frame *frame; (frame = run->free_frames[i]);) {
+    for (dp_loop_frame *frame; (frame = run->free_frames[i]);) {
       run->free_frames[i] = frame->next;
-      dp_frame_destroy(frame);
+      dp_loop_frame_destroy(frame);
     }
     for (dp_iteration *iteration; (iteration = run->free_iterations[i]);) {
       run->free_iterations[i] = iteration->next_free;
       dp_iteration_destroy(iteration);
     }
   }
-  for (dp_worker *worker; (worker = run->all_workers);) {
-    run->all_workers = worker->next_all;
-    dp_executor_worker_destroy(worker);
+  for (dp_runner *runner; (runner = run->all_runners);) {
+    run->all_runners = runner->next_all;
+    dp_executor_runner_destroy(runner);
   }
   for (dp_detached *body; (body = run->free_detached);) {
     run->free_detached = body->next;
@@ -161,16 +161,16 @@ void dp_executor_run(dp_executor *executor, dp_step *step, dp_executor_done_fn d
   atomic_store_explicit(&run->stopped, false, memory_order_relaxed);
   atomic_store_explicit(&run->active, 1, memory_order_relaxed);
   dp_iteration_start(run->root, &executor->frames[0]);
-  dp_worker *worker = dp_executor_worker_take(run);
+  dp_runner *runner = dp_executor_runner_take(run);
   for (int32_t i = 0; i < executor->root_count; ++i)
-    dp_executor_worker_add(worker, &executor->items[executor->roots[i]], run->root, false);
-  dp_executor_worker_enter(worker);
+    dp_executor_runner_add(runner, &executor->items[executor->roots[i]], run->root, false);
+  dp_executor_runner_enter(runner);
 }
 
 /* What a stopped run did not run. */
 static void drop_ready(dp_run *run) {
-  for (dp_worker *worker = run->all_workers; worker; worker = worker->next_all)
-    worker->cheap.count = worker->dear.count = worker->patience = 0;
+  for (dp_runner *runner = run->all_runners; runner; runner = runner->next_all)
+    runner->cheap.count = runner->expensive.count = runner->patience = 0;
   run->surplus.count = 0;
   atomic_store_explicit(&run->surplus_count, 0, memory_order_relaxed);
 }

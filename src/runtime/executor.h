@@ -1,8 +1,8 @@
 /* The executor: runs one partition of a graph, all of whose nodes are on one device.
  *
  * dp_executor_create compiles the graph once into arrays (nodes, edges, pending counts, kernels);
- * dp_executor_run counts down and runs what is ready, cheap kernels inline and dear ones on the
- * step's pool. Without loops it takes a path without frames. Dead values, loops with parallel
+ * dp_executor_run counts down and runs what is ready, cheap kernels inline and expensive ones on
+ * the step's pool. Without loops it takes a path without frames. Dead values, loops with parallel
  * iterations, reference edges and control edges are as in TensorFlow. A compiled executor is
  * immutable: many steps may run on it at once; each takes a step state from a small cache, so that
  * a warm step allocates nothing of its own. */
@@ -23,6 +23,7 @@ typedef struct dp_executor_options {
   dp_kernel_cache *kernels;       /* NULL: every kernel is the executor's own */
   dp_function_runtime *functions; /* may be NULL */
   const char *session_handle;     /* copied */
+  const dp_edge_router *router;   /* as in dp_kernel_setup; used by create alone */
 } dp_executor_options;
 
 /* Takes over the graph (destroyed with the executor, or at once on error). An op without a kernel,
@@ -39,12 +40,12 @@ typedef void (*dp_executor_done_fn)(void *arg, dp_status *status);
  * step->rendezvous) and is what `done` gets. */
 void dp_executor_run(dp_executor *executor, dp_step *step, dp_executor_done_fn done, void *arg);
 /* On which threads: cheap kernels run on the thread that calls (which may be a network thread:
- * after some tens of them the rest moves to step->pool), dear ones on the pool; without a pool,
- * everything on the caller's thread and on those that end asynchronous kernels. Called from within
- * a kernel or a `done`, the run starts when that has returned: neither may wait for it. */
+ * after some tens of them the rest moves to step->pool), expensive ones on the pool; without a
+ * pool, everything on the caller's thread and on those that end asynchronous kernels. Called from
+ * within a kernel or a `done`, the run starts when that has returned: neither may wait for it. */
 
-/* Which bodies run now, in all steps: asynchronous and blocking ones, and dear ones, with their
- * age. For status pages and stall reports; the node stays valid as long as the executor. */
+/* Which bodies run now, in all steps: asynchronous and blocking ones, and expensive ones, with
+ * their age. For status pages and stall reports; the node stays valid as long as the executor. */
 typedef void (*dp_executor_visit_fn)(void *arg, int64_t step_id, const dp_node *node,
                                      int64_t running_nanos);
 void dp_executor_visit_running(dp_executor *executor, dp_executor_visit_fn visit, void *arg);

@@ -43,7 +43,7 @@ static inline void unlock_frames(dp_run *run) {
 
 /* ---- Edges ---- */
 typedef struct delivery {
-  dp_worker *worker;
+  dp_runner *runner;
   const dp_item *source;
   dp_iteration *iteration;
   dp_value *outputs; /* NULL: all dead */
@@ -110,22 +110,22 @@ static bool deliver_to_merge(const delivery *delivery, const dp_edge *edge, cons
 
 /* One input of a plain reader has come; returns whether that was the last. */
 static inline __attribute__((always_inline)) bool
-count_down(dp_worker *worker, dp_iteration *iteration, const dp_edge *edge, bool is_live) {
-  const dp_run *run = worker->run;
+count_down(dp_runner *runner, dp_iteration *iteration, const dp_edge *edge, bool is_live) {
+  const dp_run *run = runner->run;
   uint64_t word = counter_add(run, &iteration->counters[edge->counter],
                               is_live ? (uint64_t)-1 : DP_COUNTER_DEAD - 1);
   if ((uint32_t)word != 0)
     return false;
-  dp_executor_worker_add(worker, &run->executor->items[edge->item], iteration, word != 0);
+  dp_executor_runner_add(runner, &run->executor->items[edge->item], iteration, word != 0);
   return true;
 }
 
 static bool tell_merge(const delivery *delivery, const dp_edge *edge) {
-  dp_item *merge = &delivery->worker->run->executor->items[edge->item];
+  dp_item *merge = &delivery->runner->run->executor->items[edge->item];
   bool is_dead;
   if (!deliver_to_merge(delivery, edge, merge, &is_dead))
     return false;
-  dp_executor_worker_add(delivery->worker, merge, delivery->iteration, is_dead);
+  dp_executor_runner_add(delivery->runner, merge, delivery->iteration, is_dead);
   return true;
 }
 
@@ -162,29 +162,29 @@ static inline __attribute__((always_inline)) int64_t activate(const delivery *de
     else if (has_value)
       dp_value_copy_fields(&delivery->iteration->values[edge->slot], value);
     ready +=
-        count_down(delivery->worker, delivery->iteration, edge, has_value && !delivery->is_dead);
+        count_down(delivery->runner, delivery->iteration, edge, has_value && !delivery->is_dead);
   }
   for (; edge < end; ++edge)
     ready += edge->is_merge
                  ? tell_merge(delivery, edge)
-                 : count_down(delivery->worker, delivery->iteration, edge, !delivery->is_dead);
+                 : count_down(delivery->runner, delivery->iteration, edge, !delivery->is_dead);
   return ready;
 }
 
 /* The same for a live node outside of loops that nobody reads from: no values to carry. */
-static void activate_controls(dp_worker *worker, const dp_item *item, dp_iteration *iteration) {
+static void activate_controls(dp_runner *runner, const dp_item *item, dp_iteration *iteration) {
   const dp_edge *edge = item->edges, *end = edge + item->control_edges;
   for (; edge < end; ++edge)
     if (__builtin_expect(edge->is_merge, 0))
-      tell_merge(&(delivery){worker, item, iteration, NULL, false, false}, edge);
+      tell_merge(&(delivery){runner, item, iteration, NULL, false, false}, edge);
     else
-      count_down(worker, iteration, edge, true);
+      count_down(runner, iteration, edge, true);
 }
 
 static void activate_counted(const delivery *delivery) {
   int64_t ready = activate(delivery);
   if (ready && delivery->iteration->frame)
-    outstanding_add(delivery->worker->run, delivery->iteration, ready);
+    outstanding_add(delivery->runner->run, delivery->iteration, ready);
 }
 
 /* ---- Iterations ---- */
@@ -213,15 +213,15 @@ static void clear_values(dp_iteration *iteration, const dp_frame_plan *plan) {
       dp_value_clear(&iteration->values[i]);
 }
 
-static dp_iteration **ring_slot(dp_frame *frame, int64_t number) {
+static dp_iteration **ring_slot(dp_loop_frame *frame, int64_t number) {
   return &frame->iterations[number % frame->ring_size];
 }
 
-static int32_t plan_index(const dp_run *run, const dp_frame *frame) {
+static int32_t plan_index(const dp_run *run, const dp_loop_frame *frame) {
   return (int32_t)(frame->plan - run->executor->frames);
 }
 
-static dp_iteration *start_iteration(dp_run *run, dp_frame *frame, int64_t number) {
+static dp_iteration *start_iteration(dp_run *run, dp_loop_frame *frame, int64_t number) {
   dp_iteration **list = &run->free_iterations[plan_index(run, frame)];
   dp_iteration *iteration = *list;
   if (iteration)
@@ -238,7 +238,7 @@ static dp_iteration *start_iteration(dp_run *run, dp_frame *frame, int64_t numbe
   return iteration;
 }
 
-static void end_iteration(dp_run *run, dp_frame *frame, int64_t number) {
+static void end_iteration(dp_run *run, dp_loop_frame *frame, int64_t number) {
   dp_iteration *iteration = *ring_slot(frame, number);
   clear_values(iteration, frame->plan);
   dp_iteration **list = &run->free_iterations[plan_index(run, frame)];
@@ -249,29 +249,29 @@ static void end_iteration(dp_run *run, dp_frame *frame, int64_t number) {
 }
 
 /* Starts the next iteration with what waits for it: values that came round, and constants. */
-static dp_iteration *next_iteration(dp_worker *worker, dp_frame *frame) {
-  dp_iteration *iteration = start_iteration(worker->run, frame, frame->iteration_count + 1);
+static dp_iteration *next_iteration(dp_runner *runner, dp_loop_frame *frame) {
+  dp_iteration *iteration = start_iteration(runner->run, frame, frame->iteration_count + 1);
   frame->dead_exit_count = 0;
   int32_t deferred = frame->deferred_count;
   frame->deferred_count = 0;
   for (int32_t i = 0; i < deferred; ++i) {
     dp_held_value *held = &frame->deferred[i];
-    delivery delivery = {worker, held->item, iteration, &held->value, false, true};
+    delivery delivery = {runner, held->item, iteration, &held->value, false, true};
     activate_counted(&delivery);
     dp_value_clear(&held->value);
   }
   for (int32_t i = 0; i < frame->constant_count; ++i) {
     dp_held_value *held = &frame->constants[i];
     bool is_dead = !dp_value_is_set(&held->value);
-    delivery delivery = {worker, held->item, iteration, &held->value, is_dead, false};
+    delivery delivery = {runner, held->item, iteration, &held->value, is_dead, false};
     activate_counted(&delivery);
   }
   return iteration;
 }
 
 /* ---- Frames ---- */
-static dp_frame *create_frame(const dp_frame_plan *plan) {
-  dp_frame *frame = DP_NEW(dp_frame);
+static dp_loop_frame *create_frame(const dp_frame_plan *plan) {
+  dp_loop_frame *frame = DP_NEW(dp_loop_frame);
   frame->plan = plan;
   frame->ring_size = plan->parallel_iterations + 1;
   frame->iterations = DP_NEW_ARRAY(dp_iteration *, (size_t)frame->ring_size);
@@ -282,7 +282,7 @@ static dp_frame *create_frame(const dp_frame_plan *plan) {
   return frame;
 }
 
-void dp_frame_destroy(dp_frame *frame) {
+void dp_loop_frame_destroy(dp_loop_frame *frame) {
   dp_free(frame->iterations);
   dp_free(frame->dead_exits);
   dp_free(frame->exit_delivered);
@@ -296,9 +296,9 @@ static uint64_t combine(uint64_t a, uint64_t b) {
   return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4));
 }
 
-static dp_frame *start_frame(dp_run *run, int32_t plan_number, dp_iteration *parent) {
+static dp_loop_frame *start_frame(dp_run *run, int32_t plan_number, dp_iteration *parent) {
   const dp_frame_plan *plan = &run->executor->frames[plan_number];
-  dp_frame *frame = run->free_frames[plan_number];
+  dp_loop_frame *frame = run->free_frames[plan_number];
   if (frame)
     run->free_frames[plan_number] = frame->next;
   else
@@ -318,21 +318,21 @@ static dp_frame *start_frame(dp_run *run, int32_t plan_number, dp_iteration *par
   return frame;
 }
 
-static dp_frame *find_or_start_frame(dp_run *run, int32_t plan_number, dp_iteration *parent) {
+static dp_loop_frame *find_or_start_frame(dp_run *run, int32_t plan_number, dp_iteration *parent) {
   const dp_frame_plan *plan = &run->executor->frames[plan_number];
-  for (dp_frame *frame = parent->children; frame; frame = frame->next)
+  for (dp_loop_frame *frame = parent->children; frame; frame = frame->next)
     if (frame->plan == plan)
       return frame;
   return start_frame(run, plan_number, parent);
 }
 
-static void release_frame(dp_run *run, dp_frame *frame) {
+static void release_frame(dp_run *run, dp_loop_frame *frame) {
   for (int32_t i = 0; i < frame->deferred_count; ++i)
     dp_value_clear(&frame->deferred[i].value);
   for (int32_t i = 0; i < frame->constant_count; ++i)
     dp_value_clear(&frame->constants[i].value);
   frame->deferred_count = frame->constant_count = 0;
-  dp_frame **link = &frame->parent_iteration->children;
+  dp_loop_frame **link = &frame->parent_iteration->children;
   while (*link != frame)
     link = &(*link)->next;
   *link = frame->next;
@@ -342,17 +342,17 @@ static void release_frame(dp_run *run, dp_frame *frame) {
   run->free_frames[plan_number] = frame;
 }
 
-static void end_frame(dp_worker *worker, dp_frame *frame) {
+static void end_frame(dp_runner *runner, dp_loop_frame *frame) {
   for (int32_t i = 0; i < frame->dead_exit_count; ++i) {
     const dp_item *exit = frame->dead_exits[i];
-    delivery delivery = {worker, exit, frame->parent_iteration, NULL, true, false};
+    delivery delivery = {runner, exit, frame->parent_iteration, NULL, true, false};
     if (!frame->exit_delivered[exit->exit_index])
       activate_counted(&delivery);
   }
-  release_frame(worker->run, frame);
+  release_frame(runner->run, frame);
 }
 
-static bool iteration_is_done(dp_frame *frame, int64_t number) {
+static bool iteration_is_done(dp_loop_frame *frame, int64_t number) {
   const dp_iteration *iteration = *ring_slot(frame, number);
   if (!iteration || iteration->child_frames ||
       atomic_load_explicit(&iteration->outstanding, memory_order_acquire) != 0)
@@ -362,32 +362,32 @@ static bool iteration_is_done(dp_frame *frame, int64_t number) {
 
 /* Ends the iterations from `iteration` on that are done, then the frame if it is, and so on
  * outward. */
-static void clean_up(dp_worker *worker, dp_iteration *iteration) {
+static void clean_up(dp_runner *runner, dp_iteration *iteration) {
   while (iteration->frame) {
-    dp_frame *frame = iteration->frame;
+    dp_loop_frame *frame = iteration->frame;
     for (int64_t number = iteration->number;
          number <= frame->iteration_count && iteration_is_done(frame, number); ++number) {
-      end_iteration(worker->run, frame, number);
+      end_iteration(runner->run, frame, number);
       if (frame->deferred_count)
-        next_iteration(worker, frame);
+        next_iteration(runner, frame);
     }
     if (frame->pending_inputs || frame->outstanding_iterations)
       return;
     iteration = frame->parent_iteration;
-    end_frame(worker, frame);
+    end_frame(runner, frame);
   }
 }
 
 /* One outstanding node less, with the frame lock held. */
-static void retire_locked(dp_worker *worker, dp_iteration *iteration) {
-  if (iteration->frame && outstanding_add(worker->run, iteration, -1) == 0)
-    clean_up(worker, iteration);
+static void retire_locked(dp_runner *runner, dp_iteration *iteration) {
+  if (iteration->frame && outstanding_add(runner->run, iteration, -1) == 0)
+    clean_up(runner, iteration);
 }
 
 /* A plain node is done and made `ready` others so. The count may fall to zero only under the lock,
  * or another thread could end the iteration before this one has looked at it. */
-static void adjust_outstanding(dp_worker *worker, dp_iteration *iteration, int64_t ready) {
-  dp_run *run = worker->run;
+static void adjust_outstanding(dp_runner *runner, dp_iteration *iteration, int64_t ready) {
+  dp_run *run = runner->run;
   if (ready == 1)
     return;
   if (ready > 1) {
@@ -400,15 +400,15 @@ static void adjust_outstanding(dp_worker *worker, dp_iteration *iteration, int64
                                               memory_order_acq_rel, memory_order_relaxed))
       return;
   lock_frames(run);
-  retire_locked(worker, iteration);
+  retire_locked(runner, iteration);
   unlock_frames(run);
 }
 
 /* ---- The three that lead elsewhere; all with the frame lock held ---- */
 static void propagate_enter(delivery *delivery, dp_iteration *from) {
-  dp_worker *worker = delivery->worker;
+  dp_runner *runner = delivery->runner;
   const dp_item *item = delivery->source;
-  dp_frame *frame = find_or_start_frame(worker->run, item->child_frame, from);
+  dp_loop_frame *frame = find_or_start_frame(runner->run, item->child_frame, from);
   if (item->flags & DP_ITEM_CONSTANT) {
     dp_held_value *held = &frame->constants[frame->constant_count++];
     held->item = item;
@@ -422,13 +422,13 @@ static void propagate_enter(delivery *delivery, dp_iteration *from) {
     activate_counted(delivery);
   }
   frame->pending_inputs--;
-  clean_up(worker, *ring_slot(frame, 0));
-  retire_locked(worker, from);
+  clean_up(runner, *ring_slot(frame, 0));
+  retire_locked(runner, from);
 }
 
 /* False when the Exit has been live before, which only a malformed loop does. */
 static bool propagate_exit(delivery *delivery, dp_iteration *from) {
-  dp_frame *frame = from->frame;
+  dp_loop_frame *frame = from->frame;
   bool *delivered = &frame->exit_delivered[delivery->source->exit_index];
   if (delivery->is_dead) {
     if (from->number == frame->iteration_count)
@@ -440,12 +440,12 @@ static bool propagate_exit(delivery *delivery, dp_iteration *from) {
     delivery->iteration = frame->parent_iteration;
     activate_counted(delivery);
   }
-  retire_locked(delivery->worker, from);
+  retire_locked(delivery->runner, from);
   return true;
 }
 
 static void propagate_next(delivery *delivery, dp_iteration *from) {
-  dp_frame *frame = from->frame;
+  dp_loop_frame *frame = from->frame;
   bool is_newest = from->number == frame->iteration_count;
   if (!delivery->is_dead) {
     if (is_newest && frame->outstanding_iterations >= frame->plan->parallel_iterations) {
@@ -454,55 +454,55 @@ static void propagate_next(delivery *delivery, dp_iteration *from) {
       dp_value_move(&held->value, &delivery->outputs[0]);
     } else {
       delivery->iteration =
-          is_newest ? next_iteration(delivery->worker, frame) : *ring_slot(frame, from->number + 1);
+          is_newest ? next_iteration(delivery->runner, frame) : *ring_slot(frame, from->number + 1);
       activate_counted(delivery);
     }
   }
-  retire_locked(delivery->worker, from);
+  retire_locked(delivery->runner, from);
 }
 
-static __attribute__((noinline)) void propagate_elsewhere(dp_worker *worker, const dp_item *item,
+static __attribute__((noinline)) void propagate_elsewhere(dp_runner *runner, const dp_item *item,
                                                           dp_iteration *iteration, bool is_dead,
                                                           dp_value *outputs) {
-  delivery delivery = {worker, item, iteration, outputs, is_dead, true};
+  delivery delivery = {runner, item, iteration, outputs, is_dead, true};
   bool is_sound = true;
-  lock_frames(worker->run);
+  lock_frames(runner->run);
   if (item->kind == DP_ITEM_ENTER)
     propagate_enter(&delivery, iteration);
   else if (item->kind == DP_ITEM_EXIT)
     is_sound = propagate_exit(&delivery, iteration);
   else
     propagate_next(&delivery, iteration);
-  unlock_frames(worker->run);
+  unlock_frames(runner->run);
   if (!is_sound)
-    dp_run_fail(worker->run, DP_INVALID("Exit {{node %s}} is live in two iterations of its loop",
+    dp_run_fail(runner->run, DP_INVALID("Exit {{node %s}} is live in two iterations of its loop",
                                         item->node->name));
 }
 
-static __attribute__((noinline)) void propagate_values(dp_worker *worker, const dp_item *item,
+static __attribute__((noinline)) void propagate_values(dp_runner *runner, const dp_item *item,
                                                        dp_iteration *iteration, bool is_dead,
                                                        dp_value *outputs) {
-  const delivery delivery = {worker,  item,    iteration,
+  const delivery delivery = {runner,  item,    iteration,
                              outputs, is_dead, !(item->flags & DP_ITEM_NOTHING)};
   int64_t ready = activate(&delivery);
   if (iteration->frame)
-    adjust_outstanding(worker, iteration, ready);
+    adjust_outstanding(runner, iteration, ready);
 }
 
-void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iteration, bool is_dead,
+void dp_run_propagate(dp_runner *runner, const dp_item *item, dp_iteration *iteration, bool is_dead,
                       dp_value *outputs) {
   if (item->kind != DP_ITEM_PLAIN)
-    propagate_elsewhere(worker, item, iteration, is_dead, outputs);
+    propagate_elsewhere(runner, item, iteration, is_dead, outputs);
   else if (item->data_edges || iteration->frame || is_dead)
-    propagate_values(worker, item, iteration, is_dead, outputs);
+    propagate_values(runner, item, iteration, is_dead, outputs);
   else
-    activate_controls(worker, item, iteration);
+    activate_controls(runner, item, iteration);
 }
 
 /* ---- The end of a run ---- */
 static void clean_iteration(dp_run *run, dp_iteration *iteration, const dp_frame_plan *plan) {
   while (iteration->children) {
-    dp_frame *frame = iteration->children;
+    dp_loop_frame *frame = iteration->children;
     for (int32_t i = 0; i < frame->ring_size; ++i) {
       dp_iteration *inner = frame->iterations[i];
       if (!inner)

@@ -1,10 +1,10 @@
 /* Bodies that end later: asynchronous kernels, which call dp_op_done from wherever they end, and
  * blocking ones, which run on the device's blocking pool.
  *
- * Such a body has a dp_detached of its own instead of its worker's context; its inputs stay in
+ * Such a body has a dp_detached of its own instead of its runner's context; its inputs stay in
  * their slots, because its node counts as outstanding. Launch and end may race: whichever comes
  * second finishes the node. A body that ends before its launch has returned is finished by the
- * worker that launched it, without another stack frame. Statistics and listings see it from launch
+ * runner that launched it, without another stack frame. Statistics and listings see it from launch
  * to end. */
 #include "runtime/executor_internal.h"
 
@@ -47,27 +47,27 @@ static void give_back(dp_run *run, dp_detached *body) {
   pthread_mutex_unlock(&run->mutex);
 }
 
-/* The body has ended and its launch has returned: what it made goes to `worker`. */
-static void finish(dp_worker *worker, dp_detached *body) {
-  dp_run *run = worker->run;
+/* The body has ended and its launch has returned: what it made goes to `runner`. */
+static void finish(dp_runner *runner, dp_detached *body) {
+  dp_run *run = runner->run;
   if (run->step->stats)
     dp_run_record(run, body->item, body->outputs, body->scheduled, body->launched);
-  dp_run_finish_node(worker, body->item, body->iteration, body->is_dead, body->outputs,
+  dp_run_finish_node(runner, body->item, body->iteration, body->is_dead, body->outputs,
                      body->status);
   give_back(run, body);
 }
 
 static void finish_elsewhere(dp_detached *body) {
   dp_run *run = body->run;
-  dp_worker *worker = dp_executor_worker_current(run);
-  if (worker) { /* this thread is at the same run already */
-    finish(worker, body);
+  dp_runner *runner = dp_executor_runner_current(run);
+  if (runner) { /* this thread is at the same run already */
+    finish(runner, body);
     atomic_fetch_sub(&run->active, 1);
     return;
   }
-  worker = dp_executor_worker_take(run); /* takes over the body's unit of `active` */
-  finish(worker, body);
-  dp_executor_worker_enter(worker);
+  runner = dp_executor_runner_take(run); /* takes over the body's unit of `active` */
+  finish(runner, body);
+  dp_executor_runner_enter(runner);
 }
 
 void dp_op_done(dp_op_context *context, dp_status *status) {
@@ -86,12 +86,12 @@ static void run_blocking(void *arg) {
     item->kernel->compute_async(&body->context, item->state);
 }
 
-static void launch(dp_detached *body, dp_worker *worker) {
-  dp_run *run = worker->run;
+static void launch(dp_detached *body, dp_runner *runner) {
+  dp_run *run = runner->run;
   const dp_item *item = body->item;
   dp_pool *blocking = run->executor->device->blocking;
   /* A lent thread that has nothing else to do may as well wait here. */
-  bool may_wait = dp_thread_is_lent() && dp_executor_worker_is_idle(worker);
+  bool may_wait = dp_thread_is_lent() && dp_executor_runner_is_idle(runner);
   if ((item->kernel->flags & DP_KERNEL_BLOCKING) && blocking && !may_wait) {
     atomic_store(&body->phase, LAUNCHED);
     dp_pool_run(blocking, run_blocking, body);
@@ -101,12 +101,12 @@ static void launch(dp_detached *body, dp_worker *worker) {
   int expected = LAUNCHING;
   if (atomic_compare_exchange_strong(&body->phase, &expected, LAUNCHED))
     return; /* from here on the body may be gone */
-  finish(worker, body);
-  atomic_fetch_sub(&run->active, 1); /* never the last: the worker has one */
+  finish(runner, body);
+  atomic_fetch_sub(&run->active, 1); /* never the last: the runner has one */
 }
 
-void dp_run_detach(dp_worker *worker, const dp_ready *ready) {
-  dp_run *run = worker->run;
+void dp_run_detach(dp_runner *runner, const dp_ready *ready) {
+  dp_run *run = runner->run;
   if (!run->shared)
     run->shared = true;
   dp_detached *body = take_detached(run, ready->item);
@@ -120,5 +120,5 @@ void dp_run_detach(dp_worker *worker, const dp_ready *ready) {
   body->context.executor = body;
   atomic_store(&body->phase, LAUNCHING);
   atomic_fetch_add(&run->active, 1);
-  launch(body, worker);
+  launch(body, runner);
 }

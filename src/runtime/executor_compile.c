@@ -92,8 +92,8 @@ static dp_status *make_kernel(compiler *compiler, dp_item *item) {
                            .node = item->node,
                            .device = options->device,
                            .functions = options->functions,
-                           .session_handle =
-                               options->session_handle ? options->session_handle : ""};
+                           .session_handle = options->session_handle ? options->session_handle : "",
+                           .router = options->router};
   dp_status *status = dp_kernel_cache_get(options->kernels, &setup, &item->instance);
   if (!status) {
     item->kernel = item->instance->kernel;

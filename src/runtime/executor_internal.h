@@ -11,7 +11,7 @@
  *
  * An item is a compiled node. A run is one dp_executor_run; its values and counters lie in
  * iterations: one for the graph outside of loops, one for each live iteration of each live frame. A
- * worker is a thread's turn at a run. A run starts with one worker and touches its counters without
+ * runner is a thread's turn at a run. A run starts with one runner and touches its counters without
  * atomic instructions until a second thread may take part (`shared`). */
 #ifndef DP_RUNTIME_EXECUTOR_INTERNAL_H
 #define DP_RUNTIME_EXECUTOR_INTERNAL_H
@@ -24,8 +24,8 @@
 #include "runtime/executor.h"
 #include "runtime/value.h"
 
-/* A body that takes longer on average is dear: worth another thread. */
-#define DP_DEAR_NANOS 5000
+/* A body that takes longer on average is expensive: worth another thread. */
+#define DP_EXPENSIVE_NANOS 5000
 
 /* ---- Compiled ---- */
 typedef enum dp_item_kind {
@@ -120,15 +120,15 @@ struct dp_executor {
 };
 
 /* ---- One run ---- */
-typedef struct dp_frame dp_frame;
+typedef struct dp_loop_frame dp_loop_frame;
 typedef struct dp_run dp_run;
 
 typedef struct dp_iteration {
-  dp_frame *frame; /* NULL outside of loops */
+  dp_loop_frame *frame; /* NULL outside of loops */
   int64_t number;
   _Atomic int64_t outstanding; /* ready or running nodes; not counted outside of loops */
   int32_t child_frames;
-  dp_frame *children;
+  dp_loop_frame *children;
   struct dp_iteration *next_free;
   dp_counter *counters;
   dp_value *values;
@@ -141,11 +141,11 @@ typedef struct dp_held_value {
 
 /* A frame is one execution of a loop: made by the first Enter that arrives in an iteration of the
  * parent. All fields are guarded by the run's frame lock. */
-struct dp_frame {
+struct dp_loop_frame {
   const dp_frame_plan *plan;
-  dp_frame *parent; /* NULL when the parent is the graph outside of loops */
+  dp_loop_frame *parent; /* NULL when the parent is the graph outside of loops */
   dp_iteration *parent_iteration;
-  dp_frame *next; /* sibling, or in the free list */
+  dp_loop_frame *next; /* sibling, or in the free list */
   uint64_t id;
   int64_t iteration_count; /* number of the newest iteration */
   int32_t outstanding_iterations;
@@ -172,20 +172,20 @@ typedef struct dp_ready_ring {
   uint32_t first, count, capacity;
 } dp_ready_ring;
 
-typedef struct dp_worker {
+typedef struct dp_runner {
   dp_run *run;
-  struct dp_worker *next;     /* in a free list, or among a thread's deferred ones */
-  struct dp_worker *next_all; /* of the run */
+  struct dp_runner *next;     /* in a free list, or among a thread's deferred ones */
+  struct dp_runner *next_all; /* of the run */
   bool is_helper;
   uint32_t tick;     /* counts nodes, for sampling */
-  uint32_t patience; /* nodes run while dear ones waited */
+  uint32_t patience; /* nodes run while expensive ones waited */
   dp_ready_ring cheap;
-  dp_ready_ring dear;
+  dp_ready_ring expensive;
   dp_op_context context;            /* of bodies that end at once */
   dp_value *outputs;                /* unset between nodes */
-  _Atomic(const dp_item *) current; /* a dear node that runs now, for listings */
+  _Atomic(const dp_item *) current; /* a expensive node that runs now, for listings */
   _Atomic int64_t started;
-} dp_worker;
+} dp_runner;
 
 /* A body that has not ended yet. Kept in lists of the run; reused. */
 typedef struct dp_detached {
@@ -210,17 +210,17 @@ struct dp_run {
   dp_run *next, *previous;
   bool shared; /* more than one thread may take part; set by the only one */
   atomic_bool stopped;
-  atomic_int active; /* workers and detached bodies */
+  atomic_int active; /* runners and detached bodies */
   dp_iteration *root;
 
   pthread_mutex_t frame_mutex; /* taken when shared: frames and iterations */
-  dp_frame **free_frames;      /* by plan */
+  dp_loop_frame **free_frames; /* by plan */
   dp_iteration **free_iterations;
 
   pthread_mutex_t mutex; /* what follows */
   dp_status *status;
-  dp_worker *free_workers;
-  dp_worker *all_workers;
+  dp_runner *free_runners;
+  dp_runner *all_runners;
   dp_ready_ring surplus;
   atomic_int surplus_count; /* a hint, read without the lock */
   int helpers;
@@ -245,7 +245,7 @@ DP_MUST_USE dp_status *dp_executor_compile(dp_executor *executor,
 
 /* ---- executor_activate.c ---- */
 /* A node is done: moves what it made to its readers, and ends its part in its iteration. */
-void dp_run_propagate(dp_worker *worker, const dp_item *item, dp_iteration *iteration, bool is_dead,
+void dp_run_propagate(dp_runner *runner, const dp_item *item, dp_iteration *iteration, bool is_dead,
                       dp_value *outputs);
 dp_iteration *dp_iteration_create(const dp_frame_plan *plan);
 void dp_iteration_destroy(dp_iteration *iteration);
@@ -253,14 +253,14 @@ void dp_iteration_destroy(dp_iteration *iteration);
 void dp_iteration_start(dp_iteration *iteration, const dp_frame_plan *plan);
 /* Releases every value and frame that a run left behind. */
 void dp_run_clean(dp_run *run);
-void dp_frame_destroy(dp_frame *frame);
+void dp_loop_frame_destroy(dp_loop_frame *frame);
 
 /* ---- executor_run.c ---- */
-void dp_run_node(dp_worker *worker, const dp_ready *ready);
+void dp_run_node(dp_runner *runner, const dp_ready *ready);
 /* Takes what a body returned: consumes `status`, propagates or fails. */
-void dp_run_finish_node(dp_worker *worker, dp_item *item, dp_iteration *iteration, bool is_dead,
+void dp_run_finish_node(dp_runner *runner, dp_item *item, dp_iteration *iteration, bool is_dead,
                         dp_value *outputs, dp_status *status);
-/* What is the same for all nodes that a worker or a detached body runs, and what is a node's. */
+/* What is the same for all nodes that a runner or a detached body runs, and what is a node's. */
 void dp_run_prepare_context(const dp_run *run, dp_op_context *context, dp_value *outputs);
 void dp_run_fill_context(dp_op_context *context, const dp_ready *ready);
 /* The first error wins and stops the step. Consumes `status`. */
@@ -280,32 +280,32 @@ static inline dp_ready *dp_ready_ring_add(dp_ready_ring *ring) {
 }
 static inline bool dp_item_is_cheap(const dp_item *item) {
   return (item->flags & (DP_ITEM_CHEAP | DP_ITEM_DETACHED)) ||
-         atomic_load_explicit(&item->cost, memory_order_relaxed) < DP_DEAR_NANOS;
+         atomic_load_explicit(&item->cost, memory_order_relaxed) < DP_EXPENSIVE_NANOS;
 }
-/* Queues a ready node with the worker. */
-static inline void dp_executor_worker_add(dp_worker *worker, dp_item *item, dp_iteration *iteration,
+/* Queues a ready node with the runner. */
+static inline void dp_executor_runner_add(dp_runner *runner, dp_item *item, dp_iteration *iteration,
                                           bool is_dead) {
-  dp_ready_ring *ring = is_dead || dp_item_is_cheap(item) ? &worker->cheap : &worker->dear;
+  dp_ready_ring *ring = is_dead || dp_item_is_cheap(item) ? &runner->cheap : &runner->expensive;
   dp_ready *ready = dp_ready_ring_add(ring);
   ready->item = item;
   ready->iteration = iteration;
   ready->is_dead = is_dead && !(item->flags & DP_ITEM_CONTROL_TRIGGER);
   ready->scheduled = 0;
-  if (__builtin_expect(worker->run->step->stats != NULL, 0))
+  if (__builtin_expect(runner->run->step->stats != NULL, 0))
     ready->scheduled = dp_clock_wall_nanos();
 }
-dp_worker *dp_executor_worker_take(dp_run *run); /* takes no unit of `active` */
-void dp_executor_worker_destroy(dp_worker *worker);
-/* Runs what the worker has, here or later or elsewhere; gives back the worker and the unit of
+dp_runner *dp_executor_runner_take(dp_run *run); /* takes no unit of `active` */
+void dp_executor_runner_destroy(dp_runner *runner);
+/* Runs what the runner has, here or later or elsewhere; gives back the runner and the unit of
  * `active` that came with it. */
-void dp_executor_worker_enter(dp_worker *worker);
-/* The worker that this thread runs for the run, or NULL. */
-dp_worker *dp_executor_worker_current(const dp_run *run);
-/* Whether nothing waits for this thread, which runs the worker. */
-bool dp_executor_worker_is_idle(const dp_worker *worker);
+void dp_executor_runner_enter(dp_runner *runner);
+/* The runner that this thread runs for the run, or NULL. */
+dp_runner *dp_executor_runner_current(const dp_run *run);
+/* Whether nothing waits for this thread, which runs the runner. */
+bool dp_executor_runner_is_idle(const dp_runner *runner);
 
 /* ---- executor_async.c ---- */
-void dp_run_detach(dp_worker *worker, const dp_ready *ready);
+void dp_run_detach(dp_runner *runner, const dp_ready *ready);
 
 /* ---- executor.c ---- */
 void dp_run_end(dp_run *run); /* the last unit of `active` is gone */

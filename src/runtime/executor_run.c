@@ -1,6 +1,6 @@
 /* One node's turn: references become values where values are wanted, the body runs, its outputs are
  * checked and handed on, an error stops the step, and time is taken where somebody asks for it.
- * Called by workers; a node's slots and counters are touched by the one thread that runs it. */
+ * Called by runners; a node's slots and counters are touched by the one thread that runs it. */
 #include "runtime/executor_internal.h"
 
 #include <string.h>
@@ -79,7 +79,8 @@ static dp_status *resolve_reference(const dp_run *run, const dp_item *item, int3
     return wants_reference && dp_value_is_set(value)
                ? DP_INVALID("%d-th input expects a ref type", slot)
                : NULL;
-  if (wants_reference || (item->flags & DP_ITEM_READS)) {
+  if (wants_reference || (item->flags & DP_ITEM_READS) ||
+      (item->kernel->flags & DP_KERNEL_KEEPS_REFERENCES)) {
     if (!(item->flags & DP_ITEM_ALLOWS_UNINITIALIZED) &&
         !dp_variable_is_initialized(value->reference))
       return uninitialized(run, item->node, slot);
@@ -153,15 +154,15 @@ static dp_status *check_outputs(const dp_item *item, const dp_value *outputs) {
   return NULL;
 }
 
-void dp_run_finish_node(dp_worker *worker, dp_item *item, dp_iteration *iteration, bool is_dead,
+void dp_run_finish_node(dp_runner *runner, dp_item *item, dp_iteration *iteration, bool is_dead,
                         dp_value *outputs, dp_status *status) {
   if (!status)
     status = check_outputs(item, outputs);
   clear_inputs(item, iteration);
   if (__builtin_expect(status != NULL, 0))
-    dp_run_fail(worker->run, name_node(worker->run, status, item));
+    dp_run_fail(runner->run, name_node(runner->run, status, item));
   else
-    dp_run_propagate(worker, item, iteration, is_dead, outputs);
+    dp_run_propagate(runner, item, iteration, is_dead, outputs);
   clear_outputs(item, outputs);
 }
 
@@ -192,7 +193,7 @@ void dp_run_fill_context(dp_op_context *context, const dp_ready *ready) {
   context->iteration = iteration->number;
 }
 
-/* What takes at least this long counts as dear (executor_work.c asks). */
+/* What takes at least this long counts as expensive (executor_work.c asks). */
 static void learn_cost(dp_item *item, int64_t nanos) {
   uint32_t old = atomic_load_explicit(&item->cost, memory_order_relaxed);
   uint32_t taken = nanos > 1000000000 ? 1000000000u : (uint32_t)(nanos < 0 ? 0 : nanos);
@@ -200,45 +201,45 @@ static void learn_cost(dp_item *item, int64_t nanos) {
   atomic_store_explicit(&item->cost, cost, memory_order_relaxed);
 }
 
-static dp_status *compute_timed(dp_worker *worker, dp_item *item) {
+static dp_status *compute_timed(dp_runner *runner, dp_item *item) {
   int64_t started = dp_clock_nanos();
-  atomic_store_explicit(&worker->started, started, memory_order_relaxed);
-  atomic_store_explicit(&worker->current, item, memory_order_release);
-  dp_status *status = item->kernel->compute(&worker->context, item->state);
-  atomic_store_explicit(&worker->current, NULL, memory_order_relaxed);
+  atomic_store_explicit(&runner->started, started, memory_order_relaxed);
+  atomic_store_explicit(&runner->current, item, memory_order_release);
+  dp_status *status = item->kernel->compute(&runner->context, item->state);
+  atomic_store_explicit(&runner->current, NULL, memory_order_relaxed);
   learn_cost(item, dp_clock_nanos() - started);
   return status;
 }
 
-/* Dear nodes are timed each time, others now and then. */
-static inline bool wants_timing(dp_worker *worker, const dp_item *item) {
+/* Expensive nodes are timed each time, others now and then. */
+static inline bool wants_timing(dp_runner *runner, const dp_item *item) {
   if (item->flags & DP_ITEM_CHEAP)
     return false;
-  return (++worker->tick & 63) == 0 ||
-         atomic_load_explicit(&item->cost, memory_order_relaxed) >= DP_DEAR_NANOS;
+  return (++runner->tick & 63) == 0 ||
+         atomic_load_explicit(&item->cost, memory_order_relaxed) >= DP_EXPENSIVE_NANOS;
 }
 
-static void compute(dp_worker *worker, const dp_ready *ready) {
-  dp_run *run = worker->run;
+static void compute(dp_runner *runner, const dp_ready *ready) {
+  dp_run *run = runner->run;
   dp_item *item = ready->item;
   int64_t started = run->step->stats ? dp_clock_wall_nanos() : 0;
-  dp_run_fill_context(&worker->context, ready);
-  dp_status *status = wants_timing(worker, item)
-                          ? compute_timed(worker, item)
-                          : item->kernel->compute(&worker->context, item->state);
+  dp_run_fill_context(&runner->context, ready);
+  dp_status *status = wants_timing(runner, item)
+                          ? compute_timed(runner, item)
+                          : item->kernel->compute(&runner->context, item->state);
   if (run->step->stats)
-    dp_run_record(run, item, worker->outputs, ready->scheduled, started);
-  dp_run_finish_node(worker, item, ready->iteration, ready->is_dead, worker->outputs, status);
+    dp_run_record(run, item, runner->outputs, ready->scheduled, started);
+  dp_run_finish_node(runner, item, ready->iteration, ready->is_dead, runner->outputs, status);
 }
 
-static __attribute__((noinline)) void run_body(dp_worker *worker, const dp_ready *ready) {
-  dp_run *run = worker->run;
+static __attribute__((noinline)) void run_body(dp_runner *runner, const dp_ready *ready) {
+  dp_run *run = runner->run;
   dp_item *item = ready->item;
   if (__builtin_expect(is_stopped(run), 0))
     return;
   if (ready->is_dead && !(item->flags & DP_ITEM_RUNS_DEAD)) {
     clear_inputs(item, ready->iteration);
-    dp_run_propagate(worker, item, ready->iteration, ready->is_dead, worker->outputs);
+    dp_run_propagate(runner, item, ready->iteration, ready->is_dead, runner->outputs);
     return;
   }
   if (item->flags & DP_ITEM_REFERENCES) {
@@ -249,17 +250,17 @@ static __attribute__((noinline)) void run_body(dp_worker *worker, const dp_ready
     }
   }
   if (item->flags & DP_ITEM_DETACHED)
-    dp_run_detach(worker, ready);
+    dp_run_detach(runner, ready);
   else
-    compute(worker, ready);
+    compute(runner, ready);
 }
 
 /* Nodes without a body need not know whether the run has been stopped: whatever they lead to
  * asks. */
-void dp_run_node(dp_worker *worker, const dp_ready *ready) {
+void dp_run_node(dp_runner *runner, const dp_ready *ready) {
   dp_item *item = ready->item;
-  if ((item->flags & DP_ITEM_NOTHING) && !ready->is_dead && !worker->run->step->stats)
-    dp_run_propagate(worker, item, ready->iteration, false, item->state);
+  if ((item->flags & DP_ITEM_NOTHING) && !ready->is_dead && !runner->run->step->stats)
+    dp_run_propagate(runner, item, ready->iteration, false, item->state);
   else
-    run_body(worker, ready);
+    run_body(runner, ready);
 }

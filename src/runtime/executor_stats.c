@@ -77,12 +77,12 @@ static void list_run(dp_run *run, running_list *list) {
   pthread_mutex_lock(&run->mutex);
   for (const dp_detached *body = run->in_flight; body; body = body->next)
     DP_ARRAY_PUSH(list, ((running){run->step->id, body->item->node, body->started}));
-  for (const dp_worker *worker = run->all_workers; worker; worker = worker->next_all) {
-    const dp_item *item = atomic_load_explicit(&worker->current, memory_order_acquire);
+  for (const dp_runner *runner = run->all_runners; runner; runner = runner->next_all) {
+    const dp_item *item = atomic_load_explicit(&runner->current, memory_order_acquire);
     if (item)
       DP_ARRAY_PUSH(list,
                     ((running){run->step->id, item->node,
-                               atomic_load_explicit(&worker->started, memory_order_relaxed)}));
+                               atomic_load_explicit(&runner->started, memory_order_relaxed)}));
   }
   pthread_mutex_unlock(&run->mutex);
 }

@@ -246,6 +246,23 @@ int32_t dp_function_argument_count(const dp_function_instance *instance) {
 
 /* ---- Calling ---- */
 
+/* A function's body runs on one task: a receive from another one would wait for ever. */
+static dp_status *refuse_remote(void *arg, const dp_rendezvous_key *key, bool is_sender,
+                                dp_edge_route *route_out) {
+  const dp_device *device = arg;
+  dp_device_name own;
+  dp_status *status = dp_device_name_parse(dp_view_of(device->name), &own);
+  bool is_near = status || is_sender || dp_device_name_same_task(&own, &key->source);
+  dp_status_release(status);
+  if (!is_near)
+    return dp_status_create(DP_UNIMPLEMENTED,
+                            "a function on %s receives from %.*s: only the graph itself may cross "
+                            "tasks",
+                            device->name, (int)key->source_text.length, key->source_text.data);
+  *route_out = (dp_edge_route){0};
+  return NULL;
+}
+
 /* With the instance's lock held. */
 static dp_status *compile(dp_function_instance *instance) {
   dp_function_runtime *runtime = instance->runtime;
@@ -258,7 +275,9 @@ static dp_status *compile(dp_function_instance *instance) {
       return status;
     }
   }
-  dp_executor_options options = {.device = runtime->device, .functions = runtime};
+  dp_edge_router router = {refuse_remote, runtime->device};
+  dp_executor_options options = {
+      .device = runtime->device, .functions = runtime, .router = &router};
   return dp_executor_create(graph, &options, &instance->executor);
 }
 

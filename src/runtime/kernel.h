@@ -47,6 +47,9 @@ typedef enum dp_kernel_flags {
   /* Takes the tensor of a variable without value: dtype and shape are the declared ones, `data` is
    * NULL. The op must allow uninitialized inputs. */
   DP_KERNEL_UNINITIALIZED = 16,
+  /* Where the op expects a value and gets a reference, the input comes as the reference: the kernel
+   * decides when the variable is read. It is initialized. */
+  DP_KERNEL_KEEPS_REFERENCES = 32,
 } dp_kernel_flags;
 
 typedef struct dp_kernel_constraint {
@@ -61,6 +64,7 @@ typedef struct dp_kernel_setup {
   dp_device *device;
   dp_function_runtime *functions; /* may be NULL */
   const char *session_handle;
+  const dp_edge_router *router; /* of edges that were cut; NULL: all are local */
 } dp_kernel_setup;
 
 struct dp_kernel {

@@ -17,10 +17,10 @@ struct dp_kernel_cache {
   dp_map *entries; /* node name -> entry */
 };
 
-typedef struct entry {
+typedef struct cache_entry {
   dp_kernel_instance *instance;
   uint64_t fingerprint;
-} entry;
+} cache_entry;
 
 dp_kernel_cache *dp_kernel_cache_create(void) {
   dp_kernel_cache *cache = DP_NEW(dp_kernel_cache);
@@ -35,7 +35,7 @@ void dp_kernel_cache_destroy(dp_kernel_cache *cache) {
   const char *name;
   void *value;
   for (size_t at = 0; dp_map_next(cache->entries, &at, &name, &value);) {
-    entry *held = value;
+    cache_entry *held = value;
     dp_kernel_instance_release(held->instance);
     dp_free(held);
   }
@@ -79,7 +79,7 @@ dp_status *dp_kernel_cache_get(dp_kernel_cache *cache, const dp_kernel_setup *se
   uint64_t wanted = fingerprint(setup->node);
   pthread_mutex_lock(&cache->mutex);
   dp_status *status = NULL;
-  entry *held = dp_map_get(cache->entries, setup->node->name);
+  cache_entry *held = dp_map_get(cache->entries, setup->node->name);
   if (held && held->fingerprint != wanted) {
     pthread_mutex_unlock(&cache->mutex);
     return dp_kernel_instance_create(setup, instance_out);
@@ -88,8 +88,8 @@ dp_status *dp_kernel_cache_get(dp_kernel_cache *cache, const dp_kernel_setup *se
     dp_kernel_instance *instance;
     status = create_apart(setup, &instance);
     if (!status) {
-      held = DP_NEW(entry);
-      *held = (entry){instance, wanted};
+      held = DP_NEW(cache_entry);
+      *held = (cache_entry){instance, wanted};
       dp_map_put(cache->entries, setup->node->name, held);
     }
   }

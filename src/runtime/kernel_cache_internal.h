@@ -1,5 +1,6 @@
-/* The executor's way into a kernel cache: an instance for a node, shared when the op is stateful.
- */
+/* The executor's way into a kernel cache: an instance of a kernel for a node, shared by the
+ * session's executors when the op is stateful. Asked once per node, when a graph is compiled; any
+ * thread may ask. The caller owns one reference to the instance. */
 #ifndef DP_RUNTIME_KERNEL_CACHE_INTERNAL_H
 #define DP_RUNTIME_KERNEL_CACHE_INTERNAL_H
 

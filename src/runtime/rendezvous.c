@@ -1,5 +1,8 @@
 /* The rendezvous of one step: a hash table from key to what came first, values or receivers.
  *
+ * A sender of a reference parks the variable. It is read when a receiver takes it, after the
+ * table's lock is released (deliver).
+ *
  * One lock guards the table. An entry holds either values that nobody has asked for yet or
  * receivers that wait, never both. A receiver that waits is registered with its cancel scope; who
  * takes it off the table under the lock (a sender, the scope, an abort) is the one who answers it,
@@ -11,6 +14,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/refcount.h"
+#include "runtime/value.h"
 
 typedef struct waiter waiter;
 typedef struct parked_value parked_value;
@@ -30,7 +34,7 @@ struct waiter {
 
 struct parked_value {
   parked_value *next;
-  dp_tensor tensor;
+  dp_value value;
   bool is_dead;
 };
 
@@ -76,8 +80,6 @@ void dp_rendezvous_release(dp_rendezvous *rendezvous) {
     return;
   dp_rendezvous_abort(rendezvous, dp_status_create(DP_CANCELLED, "the step has ended"));
   dp_status_release(rendezvous->aborted);
-  if (rendezvous->ops && rendezvous->ops->release)
-    rendezvous->ops->release(rendezvous->remote);
   pthread_mutex_destroy(&rendezvous->lock);
   dp_free(rendezvous);
 }
@@ -130,26 +132,27 @@ static void unlink_waiter(dp_rendezvous *rendezvous, waiter *waiting) {
   waiting->entry = NULL;
 }
 
-static bool pop_value(dp_rendezvous *rendezvous, uint64_t hash, dp_view key, dp_tensor *value_out,
+static bool pop_value(dp_rendezvous *rendezvous, uint64_t hash, dp_view key, dp_value *value_out,
                       bool *is_dead_out) {
   entry *found = *find_entry(rendezvous, hash, key);
   if (!found || !found->values)
     return false;
-  parked_value *value = found->values;
-  found->values = value->next;
-  *value_out = dp_tensor_take(&value->tensor);
-  *is_dead_out = value->is_dead;
-  dp_free(value);
+  parked_value *parked = found->values;
+  found->values = parked->next;
+  dp_value_move(value_out, &parked->value);
+  *is_dead_out = parked->is_dead;
+  dp_free(parked);
   drop_entry_if_empty(rendezvous, found);
   return true;
 }
 
-static void park_value(entry *at, dp_tensor *tensor, bool is_dead) {
+static void park_value(entry *at, dp_value *value, bool is_dead) {
   parked_value **last = &at->values;
   while (*last)
     last = &(*last)->next;
-  *last = dp_malloc(sizeof(parked_value));
-  **last = (parked_value){.tensor = dp_tensor_take(tensor), .is_dead = is_dead};
+  *last = DP_NEW(parked_value);
+  dp_value_move(&(*last)->value, value);
+  (*last)->is_dead = is_dead;
 }
 
 static void park_waiter(entry *at, waiter *waiting) {
@@ -161,19 +164,66 @@ static void park_waiter(entry *at, waiter *waiting) {
   waiting->entry = at;
 }
 
-/* ---- Answering a waiter that is off the table; no lock held ---- */
+/* ---- Handing a value to its receiver; no lock held ---- */
+
+/* A receiver whose variable is just being written. */
+typedef struct late_read {
+  dp_variable *variable; /* retained */
+  dp_rendezvous_done_fn done;
+  void *arg;
+} late_read;
+
+static void read_now(dp_variable *variable, dp_rendezvous_done_fn done, void *arg) {
+  dp_tensor value = {0};
+  dp_status *status = dp_variable_read(variable, &value);
+  dp_resource_release(variable);
+  done(arg, status, &value, false);
+  dp_tensor_deinit(&value);
+}
+
+static void read_late(void *arg) {
+  late_read *late = arg;
+  read_now(late->variable, late->done, late->arg);
+  dp_free(late);
+}
+
+/* Consumes *value. This may be a thread of the network, which must not wait for an update: the read
+ * then goes to a thread that may. */
+static void deliver(const dp_rendezvous *rendezvous, dp_value *value, bool is_dead,
+                    dp_rendezvous_done_fn done, void *arg) {
+  dp_variable *variable = value->reference;
+  value->reference = NULL;
+  if (variable && dp_variable_try_read(variable, &value->tensor)) {
+    dp_resource_release(variable);
+    variable = NULL;
+  }
+  if (!variable) {
+    done(arg, NULL, &value->tensor, is_dead);
+    dp_tensor_deinit(&value->tensor);
+  } else if (rendezvous->ops && rendezvous->ops->run_later) {
+    late_read *late = DP_NEW(late_read);
+    *late = (late_read){variable, done, arg};
+    rendezvous->ops->run_later(rendezvous->remote, read_late, late);
+  } else {
+    read_now(variable, done, arg);
+  }
+}
 
 static void free_waiter(waiter *waiting) {
   dp_cancel_release(waiting->cancel);
   dp_free(waiting);
 }
 
-/* Consumes `status` and *value. Not for the cancel callback itself, which may not deregister. */
-static void answer_waiter(waiter *waiting, dp_status *status, dp_tensor *value, bool is_dead) {
+/* Consumes `status` or *value. Not for the cancel callback itself, which may not deregister. The
+ * waiter must be off the table. */
+static void answer_waiter(waiter *waiting, dp_status *status, dp_value *value, bool is_dead) {
   if (waiting->cancel)
     dp_cancel_deregister(waiting->cancel, waiting->token);
-  waiting->done(waiting->arg, status, value, is_dead);
-  dp_tensor_deinit(value);
+  dp_tensor nothing = {0};
+  if (status)
+    waiting->done(waiting->arg, status, &nothing, false);
+  else
+    deliver(waiting->rendezvous, value, is_dead, waiting->done, waiting->arg);
   free_waiter(waiting);
 }
 
@@ -194,11 +244,10 @@ static void on_cancel(void *arg, const dp_status *why) {
   free_waiter(waiting);
 }
 
-/* ---- Send, receive, abort ---- */
+/* ---- Send and receive ---- */
 
-dp_status *dp_rendezvous_send(dp_rendezvous *rendezvous, dp_view key, dp_tensor *value,
-                              bool is_dead) {
-  uint64_t hash = dp_hash_bytes(key.data, key.length);
+static dp_status *send(dp_rendezvous *rendezvous, uint64_t hash, dp_view key, dp_value *value,
+                       bool is_dead) {
   pthread_mutex_lock(&rendezvous->lock);
   dp_status *status = dp_status_retain(rendezvous->aborted);
   waiter *waiting = NULL;
@@ -212,13 +261,13 @@ dp_status *dp_rendezvous_send(dp_rendezvous *rendezvous, dp_view key, dp_tensor 
   pthread_mutex_unlock(&rendezvous->lock);
   if (waiting)
     answer_waiter(waiting, NULL, value, is_dead);
-  dp_tensor_deinit(value);
+  dp_value_clear(value);
   return status;
 }
 
 /* Takes a parked value, or learns of an abort. True when the receiver can be answered at once. */
 static bool receive_at_once(dp_rendezvous *rendezvous, uint64_t hash, dp_view key,
-                            dp_status **status_out, dp_tensor *value_out, bool *is_dead_out) {
+                            dp_status **status_out, dp_value *value_out, bool *is_dead_out) {
   *status_out = dp_status_retain(rendezvous->aborted);
   return *status_out || pop_value(rendezvous, hash, key, value_out, is_dead_out);
 }
@@ -239,10 +288,10 @@ static waiter *make_waiter(dp_rendezvous *rendezvous, dp_cancel *cancel, dp_rend
 static void receive_later(dp_rendezvous *rendezvous, uint64_t hash, dp_view key, dp_cancel *cancel,
                           dp_rendezvous_done_fn done, void *arg) {
   waiter *waiting = make_waiter(rendezvous, cancel, done, arg);
-  dp_tensor value = {0};
+  dp_value value = {0};
   bool is_dead = false;
   if (cancel && !dp_cancel_register(cancel, on_cancel, waiting, &waiting->token)) {
-    done(arg, dp_cancel_status(cancel), &value, false);
+    done(arg, dp_cancel_status(cancel), &value.tensor, false);
     free_waiter(waiting);
     return;
   }
@@ -255,41 +304,88 @@ static void receive_later(dp_rendezvous *rendezvous, uint64_t hash, dp_view key,
   pthread_mutex_unlock(&rendezvous->lock);
   if (!at_once)
     return;
-  if (waiting->cancelled && !status && !dp_tensor_is_set(&value))
+  if (waiting->cancelled && !status && !dp_value_is_set(&value))
     status = dp_cancel_status(cancel);
   answer_waiter(waiting, status, &value, is_dead);
 }
 
-void dp_rendezvous_receive_local(dp_rendezvous *rendezvous, dp_view key, dp_cancel *cancel,
-                                 dp_rendezvous_done_fn done, void *arg) {
-  uint64_t hash = dp_hash_bytes(key.data, key.length);
+static void receive(dp_rendezvous *rendezvous, uint64_t hash, dp_view key, dp_cancel *cancel,
+                    dp_rendezvous_done_fn done, void *arg) {
   dp_status *status = NULL;
-  dp_tensor value = {0};
+  dp_value value = {0};
   bool is_dead = false;
   pthread_mutex_lock(&rendezvous->lock);
   bool at_once = receive_at_once(rendezvous, hash, key, &status, &value, &is_dead);
   pthread_mutex_unlock(&rendezvous->lock);
-  if (!at_once) {
+  if (!at_once)
     receive_later(rendezvous, hash, key, cancel, done, arg);
-    return;
-  }
-  done(arg, status, &value, is_dead);
-  dp_tensor_deinit(&value);
+  else if (status)
+    done(arg, status, &value.tensor, false);
+  else
+    deliver(rendezvous, &value, is_dead, done, arg);
+}
+
+/* ---- By key ---- */
+
+dp_status *dp_rendezvous_send(dp_rendezvous *rendezvous, dp_view key, dp_tensor *value,
+                              bool is_dead) {
+  dp_value sent = {.tensor = dp_tensor_take(value)};
+  return send(rendezvous, dp_hash_bytes(key.data, key.length), key, &sent, is_dead);
 }
 
 void dp_rendezvous_receive(dp_rendezvous *rendezvous, dp_view key, dp_cancel *cancel,
                            dp_rendezvous_done_fn done, void *arg) {
-  if (rendezvous->ops && rendezvous->ops->is_remote(rendezvous->remote, key))
-    rendezvous->ops->receive(rendezvous->remote, rendezvous->step_id, key, cancel, done, arg);
-  else
-    dp_rendezvous_receive_local(rendezvous, key, cancel, done, arg);
+  receive(rendezvous, dp_hash_bytes(key.data, key.length), key, cancel, done, arg);
 }
+
+/* ---- Along an edge ---- */
+
+typedef struct edge_key {
+  dp_view text;
+  uint64_t hash;
+  dp_text own; /* inside loops */
+} edge_key;
+
+static void edge_key_init(edge_key *key, const dp_transfer_edge *edge, uint64_t frame_id,
+                          int64_t iteration) {
+  *key = (edge_key){.text = {edge->key.data, edge->key.length}, .hash = edge->hash};
+  if (frame_id == 0 && iteration == 0)
+    return;
+  dp_transfer_edge_print_key(edge, frame_id, iteration, &key->own);
+  key->text = (dp_view){key->own.data, key->own.length};
+  key->hash = dp_hash_bytes(key->own.data, key->own.length);
+}
+
+dp_status *dp_rendezvous_send_along(dp_rendezvous *rendezvous, const dp_transfer_edge *edge,
+                                    uint64_t frame_id, int64_t iteration, dp_value *value,
+                                    bool is_dead) {
+  edge_key key;
+  edge_key_init(&key, edge, frame_id, iteration);
+  dp_status *status = send(rendezvous, key.hash, key.text, value, is_dead);
+  dp_text_deinit(&key.own);
+  return status;
+}
+
+void dp_rendezvous_receive_along(dp_rendezvous *rendezvous, const dp_transfer_edge *edge,
+                                 uint64_t frame_id, int64_t iteration, dp_cancel *cancel,
+                                 dp_rendezvous_done_fn done, void *arg) {
+  edge_key key;
+  edge_key_init(&key, edge, frame_id, iteration);
+  if (edge->route.is_remote && rendezvous->ops)
+    rendezvous->ops->receive(rendezvous->remote, rendezvous->step_id, edge, key.text, cancel, done,
+                             arg);
+  else
+    receive(rendezvous, key.hash, key.text, cancel, done, arg);
+  dp_text_deinit(&key.own);
+}
+
+/* ---- Abort ---- */
 
 static void drop_values(entry *from) {
   while (from->values) {
     parked_value *value = from->values;
     from->values = value->next;
-    dp_tensor_deinit(&value->tensor);
+    dp_value_clear(&value->value);
     dp_free(value);
   }
 }
@@ -328,8 +424,7 @@ void dp_rendezvous_abort(dp_rendezvous *rendezvous, dp_status *why) {
   while (all) {
     waiter *waiting = all;
     all = waiting->next;
-    dp_tensor nothing = {0};
-    answer_waiter(waiting, dp_status_retain(why), &nothing, false);
+    answer_waiter(waiting, dp_status_retain(why), NULL, false);
   }
   dp_status_release(why);
 }

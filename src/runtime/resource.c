@@ -1,15 +1,19 @@
-/* The resource manager: a map of containers, each a map from "type\nname" to a resource.
+/* The resource manager: containers by name, each a map from "type\nname" to a resource.
  *
- * Look-ups take a shared lock; only adding and removing take it alone. A resource that leaves a
- * container is released outside the lock, because its end may do anything (a queue wakes those who
- * wait in it). Creation goes through a second, recursive lock, so that create() is called once a
- * key while readers go on.
+ * There are two tables. Containers of steps (DP_STEP_CONTAINER_PREFIX) come and go with every step
+ * that uses one; all others last. Kept apart, the end of a step disturbs nobody who looks up a
+ * variable, and a step that put nothing into its container ends with one atomic read.
  *
- * A handle remembers what was found by it. The note holds as long as nothing has left the manager
- * it was made in: each removal gives the manager a new state, a number that no other manager of the
- * process has had. Notes are written and read with the lock shared, so the state does not change
- * meanwhile. Sessions that share a process may use one handle with a manager each: a note is
- * BUSY while one of them writes it, and read again after it was used. */
+ * Locks: each table's lock is shared for look-ups and exclusive for adding and removing. A resource
+ * that leaves a container is released outside the lock, because its end may do anything (a queue
+ * wakes those who wait in it). `creation` is a second, recursive lock, so that create() is called
+ * once per key while readers go on.
+ *
+ * A handle remembers what was found by it. The note holds until something leaves the table it was
+ * made in: each removal gives the table a new state, a number that no other table of the process
+ * has had. Notes are written and read with the lock shared, so the state does not change meanwhile.
+ * Sessions that share a process may use one handle with a manager each: a note is BUSY while one of
+ * them writes it, and is read again after it was used. */
 #include "runtime/resource.h"
 
 #include <pthread.h>
@@ -18,13 +22,19 @@
 #include "base/map.h"
 #include "base/memory.h"
 
+typedef struct resource_table {
+  pthread_rwlock_t lock;
+  dp_map *containers; /* name -> dp_map of resources */
+  uint64_t state;     /* another one whenever a resource leaves */
+  atomic_size_t container_count;
+} resource_table;
+
 struct dp_resources {
   dp_refcount references;
   char *default_container;
-  pthread_rwlock_t lock;
   pthread_mutex_t creation;
-  dp_map *containers; /* name -> dp_map of resources */
-  uint64_t state;     /* another one whenever a resource leaves */
+  resource_table lasting;
+  resource_table of_steps;
 };
 
 #define BUSY UINT64_MAX /* the state of a note that is being written; 0: there is none */
@@ -34,18 +44,28 @@ static uint64_t new_state(void) {
   return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
+static void table_init(resource_table *table) {
+  pthread_rwlock_init(&table->lock, NULL);
+  table->containers = dp_map_create();
+  table->state = new_state();
+}
+
+static void table_deinit(resource_table *table) {
+  dp_map_destroy(table->containers);
+  pthread_rwlock_destroy(&table->lock);
+}
+
 dp_resources *dp_resources_create(const char *default_container) {
   dp_resources *resources = DP_NEW(dp_resources);
   dp_refcount_init(&resources->references);
   resources->default_container = dp_strdup(default_container);
-  pthread_rwlock_init(&resources->lock, NULL);
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&resources->creation, &recursive);
   pthread_mutexattr_destroy(&recursive);
-  resources->containers = dp_map_create();
-  resources->state = new_state();
+  table_init(&resources->lasting);
+  table_init(&resources->of_steps);
   return resources;
 }
 
@@ -58,8 +78,8 @@ void dp_resources_release(dp_resources *resources) {
   if (!resources || !dp_refcount_release(&resources->references))
     return;
   dp_resources_clear(resources);
-  dp_map_destroy(resources->containers);
-  pthread_rwlock_destroy(&resources->lock);
+  table_deinit(&resources->lasting);
+  table_deinit(&resources->of_steps);
   pthread_mutex_destroy(&resources->creation);
   dp_free(resources->default_container);
   dp_free(resources);
@@ -95,6 +115,14 @@ static const char *container_name(const dp_resources *resources, const char *con
   return container && *container ? container : resources->default_container;
 }
 
+static bool is_of_step(const char *container) {
+  return strncmp(container, DP_STEP_CONTAINER_PREFIX, strlen(DP_STEP_CONTAINER_PREFIX)) == 0;
+}
+
+static resource_table *table_of(dp_resources *resources, const char *container) {
+  return is_of_step(container) ? &resources->of_steps : &resources->lasting;
+}
+
 /* ---- Adding and finding ---- */
 
 static dp_status *already_exists(const char *container, const char *name, const char *type_name) {
@@ -103,9 +131,10 @@ static dp_status *already_exists(const char *container, const char *name, const 
 
 static dp_status *does_not_exist(dp_resources *resources, const char *container, const char *name,
                                  const char *type_name) {
-  pthread_rwlock_rdlock(&resources->lock);
-  bool has_container = dp_map_get(resources->containers, container) != NULL;
-  pthread_rwlock_unlock(&resources->lock);
+  resource_table *table = table_of(resources, container);
+  pthread_rwlock_rdlock(&table->lock);
+  bool has_container = dp_map_get(table->containers, container) != NULL;
+  pthread_rwlock_unlock(&table->lock);
   if (!has_container)
     return dp_status_create(DP_NOT_FOUND,
                             "Container %s does not exist. (Could not find resource: %s/%s)",
@@ -119,16 +148,18 @@ dp_status *dp_resources_add(dp_resources *resources, const char *container, cons
   container = container_name(resources, container);
   resource_key key;
   key_init(&key, resource->ops->type_name, name);
-  pthread_rwlock_wrlock(&resources->lock);
-  dp_map *entries = dp_map_get(resources->containers, container);
+  resource_table *table = table_of(resources, container);
+  pthread_rwlock_wrlock(&table->lock);
+  dp_map *entries = dp_map_get(table->containers, container);
   if (!entries) {
     entries = dp_map_create();
-    dp_map_put(resources->containers, container, entries);
+    dp_map_put(table->containers, container, entries);
+    atomic_fetch_add(&table->container_count, 1);
   }
   bool exists = dp_map_get_n(entries, key.data, key.length) != NULL;
   if (!exists)
     dp_map_put_n(entries, key.data, key.length, resource);
-  pthread_rwlock_unlock(&resources->lock);
+  pthread_rwlock_unlock(&table->lock);
   key_deinit(&key);
   if (!exists)
     return NULL;
@@ -152,14 +183,15 @@ static dp_resource *find_retained(dp_resources *resources, const char *container
                                   const char *type_name, dp_resource_handle *handle) {
   resource_key key;
   key_init(&key, type_name, name);
-  pthread_rwlock_rdlock(&resources->lock);
-  dp_map *entries = dp_map_get(resources->containers, container);
+  resource_table *table = table_of(resources, container);
+  pthread_rwlock_rdlock(&table->lock);
+  dp_map *entries = dp_map_get(table->containers, container);
   dp_resource *found = entries ? dp_map_get_n(entries, key.data, key.length) : NULL;
   if (found)
     dp_resource_retain(found);
   if (found && handle)
-    note_found(handle, found, resources->state);
-  pthread_rwlock_unlock(&resources->lock);
+    note_found(handle, found, table->state);
+  pthread_rwlock_unlock(&table->lock);
   key_deinit(&key);
   return found;
 }
@@ -182,17 +214,17 @@ dp_status *dp_resources_find(dp_resources *resources, const char *container, con
 
 dp_resource *dp_resources_recall(dp_resources *resources, const dp_resource_handle *handle,
                                  const dp_resource_ops *type) {
-  pthread_rwlock_rdlock(&resources->lock);
+  resource_table *table = table_of(resources, container_name(resources, handle->container));
+  pthread_rwlock_rdlock(&table->lock);
   dp_resource *found = NULL;
-  if (atomic_load_explicit(&handle->found_state, memory_order_acquire) == resources->state)
+  if (atomic_load_explicit(&handle->found_state, memory_order_acquire) == table->state)
     found = atomic_load_explicit(&handle->found, memory_order_acquire);
-  if (found &&
-      atomic_load_explicit(&handle->found_state, memory_order_relaxed) == resources->state &&
+  if (found && atomic_load_explicit(&handle->found_state, memory_order_relaxed) == table->state &&
       found->ops == type)
     dp_resource_retain(found);
   else
     found = NULL;
-  pthread_rwlock_unlock(&resources->lock);
+  pthread_rwlock_unlock(&table->lock);
   return found;
 }
 
@@ -261,11 +293,13 @@ dp_status *dp_resources_remove(dp_resources *resources, const char *container, c
   container = container_name(resources, container);
   resource_key key;
   key_init(&key, type_name, name);
-  pthread_rwlock_wrlock(&resources->lock);
-  dp_map *entries = dp_map_get(resources->containers, container);
+  resource_table *table = table_of(resources, container);
+  pthread_rwlock_wrlock(&table->lock);
+  dp_map *entries = dp_map_get(table->containers, container);
   dp_resource *removed = entries ? dp_map_remove_n(entries, key.data, key.length) : NULL;
-  resources->state = new_state();
-  pthread_rwlock_unlock(&resources->lock);
+  if (removed)
+    table->state = new_state();
+  pthread_rwlock_unlock(&table->lock);
   key_deinit(&key);
   if (!removed)
     return does_not_exist(resources, container, name, type_name);
@@ -283,27 +317,49 @@ static void release_entries(dp_map *entries) {
   dp_map_destroy(entries);
 }
 
+/* A shared look first: most containers that are cleared were never used. */
+static bool has_container(resource_table *table, const char *container) {
+  if (atomic_load(&table->container_count) == 0)
+    return false;
+  pthread_rwlock_rdlock(&table->lock);
+  bool has_it = dp_map_get(table->containers, container) != NULL;
+  pthread_rwlock_unlock(&table->lock);
+  return has_it;
+}
+
 void dp_resources_clear_container(dp_resources *resources, const char *container) {
   container = container_name(resources, container);
-  pthread_rwlock_wrlock(&resources->lock);
-  dp_map *entries = dp_map_remove(resources->containers, container);
-  resources->state = new_state();
-  pthread_rwlock_unlock(&resources->lock);
+  resource_table *table = table_of(resources, container);
+  if (!has_container(table, container))
+    return;
+  pthread_rwlock_wrlock(&table->lock);
+  dp_map *entries = dp_map_remove(table->containers, container);
+  if (entries) {
+    atomic_fetch_sub(&table->container_count, 1);
+    table->state = new_state();
+  }
+  pthread_rwlock_unlock(&table->lock);
   release_entries(entries);
 }
 
-void dp_resources_clear(dp_resources *resources) {
+static void table_clear(resource_table *table) {
   dp_map *fresh = dp_map_create();
-  pthread_rwlock_wrlock(&resources->lock);
-  dp_map *old = resources->containers;
-  resources->containers = fresh;
-  resources->state = new_state();
-  pthread_rwlock_unlock(&resources->lock);
+  pthread_rwlock_wrlock(&table->lock);
+  dp_map *old = table->containers;
+  table->containers = fresh;
+  table->state = new_state();
+  atomic_store(&table->container_count, 0);
+  pthread_rwlock_unlock(&table->lock);
   const char *key;
   void *value;
   for (size_t at = 0; dp_map_next(old, &at, &key, &value);)
     release_entries(value);
   dp_map_destroy(old);
+}
+
+void dp_resources_clear(dp_resources *resources) {
+  table_clear(&resources->of_steps);
+  table_clear(&resources->lasting);
 }
 
 /* ---- Listing ---- */
@@ -328,14 +384,19 @@ static void list_container(resource_list *list, const char *container, const dp_
   }
 }
 
-void dp_resources_visit(dp_resources *resources, dp_resource_visit_fn visit, void *arg) {
-  resource_list list = {0};
-  pthread_rwlock_rdlock(&resources->lock);
+static void list_table(resource_list *list, resource_table *table) {
+  pthread_rwlock_rdlock(&table->lock);
   const char *container;
   void *entries;
-  for (size_t at = 0; dp_map_next(resources->containers, &at, &container, &entries);)
-    list_container(&list, container, entries);
-  pthread_rwlock_unlock(&resources->lock);
+  for (size_t at = 0; dp_map_next(table->containers, &at, &container, &entries);)
+    list_container(list, container, entries);
+  pthread_rwlock_unlock(&table->lock);
+}
+
+void dp_resources_visit(dp_resources *resources, dp_resource_visit_fn visit, void *arg) {
+  resource_list list = {0};
+  list_table(&list, &resources->lasting);
+  list_table(&list, &resources->of_steps);
   for (size_t i = 0; i < list.count; i++) {
     listed_resource *item = &list.items[i];
     visit(arg, item->container, item->name, item->resource);

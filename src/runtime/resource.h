@@ -43,6 +43,9 @@ static inline void dp_resource_release(void *resource) {
     base->ops->destroy(base);
 }
 
+/* Containers whose name begins so hold what dies with one step; the worker makes the names. */
+#define DP_STEP_CONTAINER_PREFIX "__per_step_"
+
 /* `default_container` names the container used for "" (the job, as in TensorFlow). */
 dp_resources *dp_resources_create(const char *default_container);
 dp_resources *dp_resources_retain(dp_resources *resources);
@@ -79,6 +82,8 @@ DP_MUST_USE dp_status *dp_resources_find_or_create_by_handle(dp_resources *resou
                                                              void *arg, dp_resource **resource_out);
 DP_MUST_USE dp_status *dp_resources_remove(dp_resources *resources, const char *container,
                                            const char *name, const char *type_name);
+/* One that was never used costs a shared look, and a step's costs one atomic read when no step has
+ * anything in its container. */
 void dp_resources_clear_container(dp_resources *resources, const char *container);
 void dp_resources_clear(dp_resources *resources);
 /* Calls visit for each (no lock held; each retained during the call). */

@@ -1,4 +1,7 @@
-/* Tensors that a session keeps; the contracts are in the header. */
+/* Tensors that a session keeps between its steps. See session_state.h.
+ *
+ * The session's map has a lock of its own, and so has the store of each step. The session owns the
+ * tensors in its map, a step those that it has not handed over yet. Any thread may enter. */
 #include "runtime/session_state.h"
 
 #include "base/memory.h"

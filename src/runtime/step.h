@@ -16,6 +16,7 @@ typedef struct dp_step_stats dp_step_stats;
 typedef struct dp_function_runtime dp_function_runtime;
 typedef struct dp_session_state dp_session_state;
 typedef struct dp_tensor_store dp_tensor_store;
+typedef struct dp_collective_step dp_collective_step; /* the collective room's */
 
 /* Arguments and results of a function call, for _Arg and _Retval. */
 typedef struct dp_call_frame {
@@ -30,14 +31,14 @@ struct dp_step {
   const char *session_handle; /* "" when there is none */
   dp_rendezvous *rendezvous;
   dp_cancel *cancel;
-  dp_pool *pool;                   /* where dear kernels run */
-  dp_call_frame *frame;            /* NULL outside functions */
-  dp_function_runtime *functions;  /* NULL when the graph has none */
-  dp_session_state *session_state; /* what the session keeps between steps; NULL in datasets */
-  dp_tensor_store *tensor_store;   /* what this step adds to that */
-  dp_step_stats *stats;            /* NULL unless the run wants them */
-  const char *container;           /* name of the container for what dies with the step */
-  const void *collective;          /* the collective room's dp_collective_step, or NULL */
+  dp_pool *pool;                        /* where expensive kernels run */
+  dp_call_frame *frame;                 /* NULL outside functions */
+  dp_function_runtime *functions;       /* NULL when the graph has none */
+  dp_session_state *session_state;      /* what the session keeps between steps; NULL in datasets */
+  dp_tensor_store *tensor_store;        /* what this step adds to that */
+  dp_step_stats *stats;                 /* NULL unless the run wants them */
+  const char *container;                /* name of the container for what dies with the step */
+  const dp_collective_step *collective; /* NULL when the graph has no collectives */
 };
 
 /* ---- Statistics of a step, for RunMetadata ---- */

@@ -58,6 +58,16 @@ dp_status *dp_variable_read(dp_variable *variable, dp_tensor *snapshot_out) {
   return is_set ? NULL : uninitialized(variable);
 }
 
+bool dp_variable_try_read(dp_variable *variable, dp_tensor *snapshot_out) {
+  if (pthread_rwlock_tryrdlock(&variable->lock) != 0)
+    return false;
+  bool is_set = dp_tensor_is_set(&variable->tensor);
+  if (is_set)
+    *snapshot_out = dp_tensor_copy(&variable->tensor);
+  pthread_rwlock_unlock(&variable->lock);
+  return is_set;
+}
+
 dp_tensor dp_variable_replace(dp_variable *variable, dp_tensor *value) {
   dp_tensor old = dp_tensor_take(&variable->tensor);
   variable->tensor = dp_tensor_take(value);

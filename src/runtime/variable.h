@@ -31,6 +31,8 @@ dp_variable *dp_variable_create(const dp_resource_ops *ops, const char *name, dp
 bool dp_variable_is_initialized(dp_variable *variable);
 /* FAILED_PRECONDITION "Attempting to use uninitialized value <name>" when unset. */
 DP_MUST_USE dp_status *dp_variable_read(dp_variable *variable, dp_tensor *snapshot_out);
+/* The same without waiting: false when the variable is just being written, or unset. */
+bool dp_variable_try_read(dp_variable *variable, dp_tensor *snapshot_out);
 /* Consumes `value`, shape checks are the caller's. */
 void dp_variable_assign(dp_variable *variable, dp_tensor *value);
 /* The same for a caller who holds the lock exclusively; gives the old contents to release later. */

@@ -1,4 +1,5 @@
-/* The service that `downpour status` and `downpour stop` talk to. */
+/* The service of our own that `downpour status` and `downpour stop` talk to, beside TensorFlow's
+ * two. Calls come on network threads and are answered there. */
 #ifndef DP_SERVER_CONTROL_SERVICE_INTERNAL_H
 #define DP_SERVER_CONTROL_SERVICE_INTERNAL_H
 

@@ -1,4 +1,9 @@
-/* See links_internal.h. */
+/* Links from this task to the others of a cluster: the dp_cluster_ops of master and worker.
+ *
+ * A link is made when a task is first asked for and kept until its table goes. The table of names
+ * is fixed; its lock guards only the links. Edges of a graph keep the peer they found when the
+ * graph was registered, so steps do not come here. All links of a task share one network client,
+ * which is made with the first. */
 #include "server/links_internal.h"
 
 #include <inttypes.h>
@@ -13,13 +18,15 @@ static const int64_t last_calls_nanos = INT64_C(1000000000);
 /* ---- The client ---- */
 
 struct dp_link_client {
+  dp_liveness *liveness;
   pthread_mutex_t lock;
   dp_rpc_client *rpc; /* NULL until first used */
   dp_cancel *life;    /* of calls that nobody else would end */
 };
 
-dp_link_client *dp_link_client_create(void) {
+dp_link_client *dp_link_client_create(dp_liveness *liveness) {
   dp_link_client *client = DP_NEW(dp_link_client);
+  client->liveness = liveness;
   pthread_mutex_init(&client->lock, NULL);
   client->life = dp_cancel_create(NULL, DP_FOREVER);
   return client;
@@ -103,9 +110,14 @@ static dp_status *open_link(dp_links *links, task_link *link) {
     return NULL;
   dp_rpc_client *rpc;
   DP_RETURN_IF_ERROR(get_rpc(links->client, &rpc));
-  dp_rpc_channel *channel = dp_rpc_channel_create(rpc, link->address);
-  link->peer =
-      dp_remote_worker_create(channel, link->task, links->is_from_client, links->client->life);
+  link->peer = dp_remote_worker_create(
+      &(dp_remote_worker_options){.rpc = rpc,
+                                  .address = link->address,
+                                  .task = link->task,
+                                  .answers_to_any_name = links->is_from_client,
+                                  .life = links->client->life,
+                                  .liveness = links->client->liveness,
+                                  .table = links});
   return NULL;
 }
 
@@ -144,20 +156,36 @@ static void close_cluster(void *links) {
   dp_links_destroy(links);
 }
 
-const dp_worker_peers_ops dp_links_peers_ops = {find_peer, open_cluster, close_cluster, list_tasks};
-const dp_master_cluster_ops dp_links_cluster_ops = {list_tasks, find_peer, open_cluster,
-                                                    close_cluster};
+const dp_cluster_ops dp_links_ops = {
+    .tasks = list_tasks, .find = find_peer, .open = open_cluster, .close = close_cluster};
 
 /* ---- Looking at it ---- */
 
 typedef struct peer_line {
   const char *task, *address;
-  char state[128], incarnation[24];
+  char state[128], reason[128], incarnation[24];
   double seconds; /* < 0: nothing to tell */
 } peer_line;
 
+/* A silent task is never called connected. */
+static void fill_state(const dp_remote_state *state, int64_t gone_nanos, peer_line *line) {
+  const char *reason = *state->reason ? state->reason : dp_rpc_link_name(state->link);
+  int64_t nanos = dp_clock_nanos() - state->since_nanos;
+  if (state->is_gone) {
+    snprintf(line->state, sizeof(line->state), "gone");
+    snprintf(line->reason, sizeof(line->reason), " (%s)", reason);
+    nanos = state->gone_nanos;
+  } else if (state->link == DP_RPC_CONNECTED && state->silent_nanos > gone_nanos / 2) {
+    snprintf(line->state, sizeof(line->state), "silent");
+    nanos = state->silent_nanos;
+  } else {
+    snprintf(line->state, sizeof(line->state), "%s", reason);
+  }
+  line->seconds = (double)nanos / 1e9;
+}
+
 /* With the lock held. */
-static void fill_line(const task_link *link, peer_line *line) {
+static void fill_line(const dp_links *links, const task_link *link, peer_line *line) {
   *line = (peer_line){.task = link->task, .address = link->address, .seconds = -1};
   if (!link->peer) {
     snprintf(line->state, sizeof(line->state), "not used");
@@ -165,9 +193,7 @@ static void fill_line(const task_link *link, peer_line *line) {
   }
   dp_remote_state state;
   dp_remote_worker_get_state(link->peer, &state);
-  snprintf(line->state, sizeof(line->state), "%s",
-           *state.reason ? state.reason : dp_rpc_link_name(state.link));
-  line->seconds = (double)(dp_clock_nanos() - state.since_nanos) / 1e9;
+  fill_state(&state, dp_liveness_gone_nanos(links->client->liveness), line);
   if (state.incarnation)
     snprintf(line->incarnation, sizeof(line->incarnation), "%016" PRIx64, state.incarnation);
   dp_free(state.reason);
@@ -191,8 +217,8 @@ static void print_lines(const peer_line *lines, size_t count, dp_text *text) {
     if (line->seconds < 0)
       dp_text_printf(text, "%s\n", line->state);
     else
-      dp_text_printf(text, "%-*s  for %.1f s%s%s\n", state, line->state, line->seconds,
-                     *line->incarnation ? ", incarnation " : "", line->incarnation);
+      dp_text_printf(text, "%-*s  for %.1f s%s%s%s\n", state, line->state, line->seconds,
+                     line->reason, *line->incarnation ? ", incarnation " : "", line->incarnation);
   }
 }
 
@@ -202,7 +228,7 @@ void dp_links_describe(dp_links *links, const char *own, dp_text *text) {
   pthread_mutex_lock(&links->lock);
   for (size_t i = 0; i < links->count; i++) {
     if (strcmp(links->items[i].task, own) != 0)
-      fill_line(&links->items[i], &lines[count++]);
+      fill_line(links, &links->items[i], &lines[count++]);
   }
   pthread_mutex_unlock(&links->lock);
   if (count > 0)

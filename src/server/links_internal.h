@@ -7,13 +7,14 @@
 #include "cluster/cluster_spec.h"
 #include "master/master.h"
 #include "rpc/client.h"
+#include "server/liveness_internal.h"
 #include "server/services_internal.h"
 #include "worker/worker.h"
 
 /* The network client that all links of a task share, made with the first link, so that a task that
  * is alone has none. */
 typedef struct dp_link_client dp_link_client;
-dp_link_client *dp_link_client_create(void);
+dp_link_client *dp_link_client_create(dp_liveness *liveness);
 /* After all tables are gone: waits for the calls that are under way, at most a little while. */
 void dp_link_client_destroy(dp_link_client *client);
 
@@ -22,10 +23,9 @@ dp_links *dp_links_create(dp_link_client *client, const dp_cluster_spec *cluster
 void dp_links_destroy(dp_links *links);
 
 /* What master and worker want of it; their argument is the dp_links. */
-extern const dp_worker_peers_ops dp_links_peers_ops;
-extern const dp_master_cluster_ops dp_links_cluster_ops;
+extern const dp_cluster_ops dp_links_ops;
 
-/* One line a task but `own`: name, address, state and since when, incarnation. */
+/* One line per task but `own`: name, address, state and since when, incarnation. */
 void dp_links_describe(dp_links *links, const char *own, dp_text *text);
 
 #endif

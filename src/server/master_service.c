@@ -1,4 +1,8 @@
-/* MasterService on the network. See services_internal.h. */
+/* MasterService on the network: calls of clients become calls of the task's master.
+ *
+ * RunStep and RunCallable carry tensors and start on the network thread that read them; all other
+ * calls plan or compile and go to the blocking pool first. A call's scope is triggered when its
+ * client goes away. See services_internal.h. */
 #include "server/services_internal.h"
 #include "wire/control.h"
 

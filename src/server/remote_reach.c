@@ -1,7 +1,7 @@
-/* Is a task there, and if not, why? Fail-fast calls, repeated after short pauses, tell the reason
- * each time (DNS, refused, somebody else at the address), which one long wait would keep to itself.
- * Each attempt skips the pause that gRPC makes after a failed connection, so that a task that
- * starts late is found at once. Attempts are made on network threads and on the timer's. */
+/* Waiting for a task, and why it is not there. Fail-fast calls, repeated after short pauses, tell
+ * the reason each time (DNS, refused, somebody else at the address), which one long wait would keep
+ * to itself. Each attempt skips the pause that gRPC makes after a failed connection, so that a task
+ * that starts late is found at once. Attempts are made on network threads and on the timer's. */
 #include "base/memory.h"
 #include "base/timer.h"
 #include "server/remote_internal.h"
@@ -10,9 +10,11 @@
 #include "wire/methods.h"
 
 static const int64_t pause_nanos = INT64_C(200000000);
+static const int64_t longest_nanos = INT64_C(1800000000000); /* for who has no deadline */
 
 typedef struct reaching {
   remote_worker *worker;
+  int64_t begin;
   int64_t deadline;
   dp_cancel *cancel;
   dp_rpc_done_fn done;
@@ -23,7 +25,8 @@ typedef struct reaching {
 
 /* What gRPC says last says it best: "...: connect failed: Connection refused". */
 static void print_reason(const dp_status *error, dp_text *text) {
-  if (dp_status_code(error) == DP_DEADLINE_EXCEEDED) {
+  /* A stopped process: its system takes the connection, and nobody speaks on it. */
+  if (dp_rpc_is_silence(error) || dp_status_code(error) == DP_DEADLINE_EXCEEDED) {
     dp_text_add(text, "does not answer");
     return;
   }
@@ -39,8 +42,10 @@ static void print_reason(const dp_status *error, dp_text *text) {
 bool dp_remote_is_down(remote_worker *worker) {
   dp_rpc_channel_state state;
   dp_rpc_channel_get_state(worker->channel, &state);
+  bool is_down = state.link == DP_RPC_BROKEN || state.gone;
   dp_status_release(state.last_error);
-  return state.link == DP_RPC_BROKEN;
+  dp_status_release(state.gone);
+  return is_down;
 }
 
 void dp_remote_worker_get_state(dp_worker_peer *peer, dp_remote_state *state_out) {
@@ -55,12 +60,20 @@ void dp_remote_worker_get_state(dp_worker_peer *peer, dp_remote_state *state_out
   pthread_mutex_unlock(&worker->lock);
   if (link.link != DP_RPC_CONNECTED && link.last_error)
     print_reason(link.last_error, &reason);
+  if (link.gone && reason.length == 0)
+    dp_text_add(&reason, "does not answer");
+  bool is_gone = link.gone != NULL;
   dp_status_release(link.last_error);
+  dp_status_release(link.gone);
   *state_out = (dp_remote_state){.address = dp_rpc_channel_target(worker->channel),
                                  .link = link.link,
                                  .since_nanos = link.since_nanos,
                                  .live_calls = link.live_calls,
                                  .incarnation = incarnation,
+                                 .seen_nanos = link.seen_nanos,
+                                 .silent_nanos = link.silent_nanos,
+                                 .is_gone = is_gone,
+                                 .gone_nanos = link.gone_nanos,
                                  .reason = dp_text_take(&reason)};
 }
 
@@ -68,6 +81,8 @@ void dp_remote_worker_describe(dp_worker_peer *peer, dp_text *text) {
   dp_remote_state state;
   dp_remote_worker_get_state(peer, &state);
   dp_text_printf(text, "%s: ", state.address);
+  if (state.is_gone)
+    dp_text_printf(text, "gone for %.1f s, ", (double)state.gone_nanos / 1e9);
   if (*state.reason)
     dp_text_add(text, state.reason);
   else if (state.link == DP_RPC_CONNECTED)
@@ -77,53 +92,33 @@ void dp_remote_worker_describe(dp_worker_peer *peer, dp_text *text) {
   dp_free(state.reason);
 }
 
-/* ---- What it says about itself ---- */
-
-/* Keeps who answers; true when it is the task that was meant. */
-static bool note_answer(remote_worker *worker, const Tensorflow__GetStatusResponse *status) {
-  const Tensorflow__DeviceAttributes *first =
-      status->n_device_attributes > 0 ? status->device_attributes[0] : NULL;
-  size_t length = strlen(worker->task);
-  bool is_meant = worker->answers_to_any_name || !first ||
-                  (strncmp(first->name, worker->task, length) == 0 && first->name[length] == '/');
-  const char *end = is_meant ? NULL : strstr(first->name, "/device:");
-  pthread_mutex_lock(&worker->lock);
-  if (first && is_meant)
-    worker->incarnation = first->incarnation;
-  dp_free(worker->other_task);
-  worker->other_task = NULL;
-  if (!is_meant)
-    worker->other_task =
-        dp_strndup(first->name, end ? (size_t)(end - first->name) : strlen(first->name));
-  pthread_mutex_unlock(&worker->lock);
-  return is_meant;
-}
-
-static bool is_meant_task(remote_worker *worker, const dp_rope *response) {
-  dp_arena *arena = dp_arena_create();
-  void *message = NULL;
-  dp_status *status =
-      dp_wire_unpack(dp_worker_response_type(DP_WORKER_GET_STATUS), response, arena, &message);
-  /* Who asked reads the answer again and sees what is wrong with it. */
-  bool is_meant = status ? true : note_answer(worker, message);
-  dp_status_release(status);
-  dp_arena_destroy(arena);
-  return is_meant;
-}
-
 /* ---- Attempts ---- */
 
 /* Consumes `status`. */
 static void finish(reaching *reach, dp_status *status, dp_rope *response) {
   dp_rpc_done_fn done = reach->done;
   void *arg = reach->arg;
+  dp_rpc_channel_unwatch(reach->worker->channel);
   dp_cancel_release(reach->cancel);
   dp_remote_worker_release(reach->worker);
   dp_free(reach);
   done(arg, status, response);
 }
 
+/* Who waits for a task that is gone waits for as long again, because it may be starting anew. */
+static bool waited_in_vain(const reaching *reach, int64_t now) {
+  dp_remote_state state;
+  dp_remote_worker_get_state(&reach->worker->peer, &state);
+  dp_free(state.reason);
+  return state.is_gone && now - reach->begin >= dp_liveness_gone_nanos(reach->worker->liveness);
+}
+
 static dp_status *say_late(reaching *reach) {
+  dp_remote_state state;
+  dp_remote_worker_get_state(&reach->worker->peer, &state);
+  dp_free(state.reason);
+  if (state.is_gone)
+    return dp_remote_say_gone(reach->worker, state.silent_nanos);
   dp_text why = {0};
   dp_remote_worker_describe(&reach->worker->peer, &why);
   dp_status *status = dp_status_create(DP_DEADLINE_EXCEEDED, "no answer from %s (%s)",
@@ -138,7 +133,8 @@ static void attempt(reaching *reach);
 static void attempt_again(void *arg) {
   reaching *reach = arg;
   dp_rope nothing = {0};
-  if (dp_clock_nanos() < reach->deadline)
+  int64_t now = dp_clock_nanos();
+  if (now < reach->deadline && !waited_in_vain(reach, now))
     attempt(reach);
   else
     finish(reach, say_late(reach), &nothing);
@@ -149,12 +145,12 @@ static void attempt_done(void *arg, dp_status *status, dp_rope *response) {
   dp_code code = dp_status_code(status);
   bool is_cancelled = dp_cancel_is_triggered(reach->cancel);
   int64_t now = dp_clock_nanos();
-  if (!status && is_meant_task(reach->worker, response)) {
+  if (!status && dp_remote_note_answer(reach->worker, response)) {
     finish(reach, NULL, response);
   } else if (is_cancelled ||
              (code != DP_OK && code != DP_UNAVAILABLE && code != DP_DEADLINE_EXCEEDED)) {
     finish(reach, is_cancelled && !status ? dp_cancel_status(reach->cancel) : status, response);
-  } else if (now >= reach->deadline) {
+  } else if (now >= reach->deadline || waited_in_vain(reach, now)) {
     dp_status_release(status);
     finish(reach, say_late(reach), response);
   } else {
@@ -175,8 +171,11 @@ static void attempt(reaching *reach) {
 void dp_remote_reach(remote_worker *worker, int64_t deadline, dp_cancel *cancel,
                      dp_rpc_done_fn done, void *arg) {
   reaching *reach = DP_NEW(reaching);
+  int64_t now = dp_clock_nanos();
+  dp_rpc_channel_watch(worker->channel);
   *reach = (reaching){.worker = dp_remote_worker_retain(worker),
-                      .deadline = deadline,
+                      .begin = now,
+                      .deadline = deadline < now + longest_nanos ? deadline : now + longest_nanos,
                       .cancel = dp_cancel_retain(cancel),
                       .done = done,
                       .arg = arg};

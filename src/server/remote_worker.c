@@ -22,6 +22,7 @@ typedef struct remote_call {
   dp_cancel *cancel;
   union {
     dp_worker_call_done_fn control;
+    dp_worker_register_done_fn registered;
     dp_worker_run_done_fn run;
     dp_worker_receive_done_fn receive;
     dp_worker_buffer_done_fn buffer;
@@ -43,6 +44,15 @@ static void answer_control(remote_call *call, dp_status *status, dp_rope *body, 
   if (!status)
     status = dp_wire_unpack(dp_worker_response_type(call->method), body, arena, &message);
   call->done.control(call->arg, name_task(status, call->worker->task), message);
+}
+
+static void answer_registration(remote_call *call, dp_status *status, dp_rope *body,
+                                dp_arena *arena) {
+  Tensorflow__RegisterGraphResponse *message = NULL;
+  if (!status)
+    status = dp_wire_unpack(dp_worker_response_type(call->method), body, arena, (void **)&message);
+  call->done.registered(call->arg, name_task(status, call->worker->task),
+                        message ? message->graph_handle : NULL);
 }
 
 static void answer_run(remote_call *call, dp_status *status, dp_rope *body, dp_arena *arena) {
@@ -87,6 +97,8 @@ static void call_done(void *arg, dp_status *status, dp_rope *body) {
   dp_arena *arena = dp_arena_create();
   if (call->method == DP_WORKER_RUN_GRAPH)
     answer_run(call, status, body, arena);
+  else if (call->method == DP_WORKER_REGISTER_GRAPH)
+    answer_registration(call, status, body, arena);
   else if (call->method == DP_WORKER_RECV_TENSOR)
     answer_receive(call, status, body, arena);
   else if (call->method == DP_WORKER_RECV_BUF)
@@ -174,6 +186,26 @@ static void remote_control(dp_worker_peer *peer, dp_worker_method method, const 
   start_call(call, dp_wire_pack(request, &call->request));
 }
 
+static void remote_register_graph(dp_worker_peer *peer, dp_graph *graph,
+                                  const dp_worker_registration *registration, int64_t deadline,
+                                  dp_cancel *cancel, dp_worker_register_done_fn done, void *arg) {
+  remote_call *call = make_call(peer, DP_WORKER_REGISTER_GRAPH, deadline, cancel, arg);
+  call->done.registered = done;
+  dp_arena *arena = dp_arena_create();
+  Tensorflow__RegisterGraphRequest request = TENSORFLOW__REGISTER_GRAPH_REQUEST__INIT;
+  request.session_handle = (char *)registration->session_handle;
+  request.create_worker_session_called = true;
+  request.graph_def = dp_graph_export_given(graph, arena, true);
+  request.graph_options = (Tensorflow__GraphOptions *)registration->graph_options;
+  request.config_proto = (Tensorflow__ConfigProto *)registration->config;
+  request.debug_options = (Tensorflow__DebugOptions *)registration->debug;
+  request.collective_graph_key = registration->collective_graph_key;
+  dp_status *status = dp_wire_pack(&request, &call->request);
+  dp_arena_destroy(arena);
+  dp_graph_destroy(graph);
+  start_call(call, status);
+}
+
 static void remote_run_graph(dp_worker_peer *peer, const dp_run_graph_request *request,
                              dp_cancel *cancel, dp_worker_run_done_fn done, void *arg) {
   remote_call *call = make_call(peer, DP_WORKER_RUN_GRAPH, DP_FOREVER, cancel, arg);
@@ -207,15 +239,21 @@ remote_worker *dp_remote_worker_retain(remote_worker *worker) {
   return worker;
 }
 
+bool dp_remote_worker_hold(remote_worker *worker) {
+  return dp_refcount_try_retain(&worker->references);
+}
+
 void dp_remote_worker_release(remote_worker *worker) {
-  if (!dp_refcount_release(&worker->references))
-    return;
-  dp_rpc_channel_release(worker->channel);
-  dp_cancel_release(worker->life);
-  pthread_mutex_destroy(&worker->lock);
-  dp_free(worker->other_task);
-  dp_free(worker->task);
-  dp_free(worker);
+  if (dp_refcount_release(&worker->references))
+    dp_rpc_channel_release(worker->channel); /* which frees the worker: remote_pulse.c */
+}
+
+static void watch_remote(dp_worker_peer *peer, bool begins) {
+  remote_worker *worker = (remote_worker *)peer;
+  if (begins)
+    dp_rpc_channel_watch(worker->channel);
+  else
+    dp_rpc_channel_unwatch(worker->channel);
 }
 
 static void release_remote(dp_worker_peer *peer) {
@@ -224,22 +262,27 @@ static void release_remote(dp_worker_peer *peer) {
 
 static const dp_worker_peer_ops remote_ops = {
     .call = remote_control,
+    .register_graph_take = remote_register_graph,
     .run_graph = remote_run_graph,
     .receive_tensor = remote_receive,
     .receive_buffer = remote_receive_buffer,
     .release = release_remote,
     .describe = dp_remote_worker_describe,
+    .watch = watch_remote,
 };
 
-dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
-                                        bool answers_to_any_name, dp_cancel *life) {
+dp_worker_peer *dp_remote_worker_create(const dp_remote_worker_options *options) {
   remote_worker *worker = DP_NEW(remote_worker);
   worker->peer.ops = &remote_ops;
   dp_refcount_init(&worker->references);
-  worker->channel = channel;
-  worker->task = dp_strdup(task);
-  worker->life = dp_cancel_retain(life);
-  worker->answers_to_any_name = answers_to_any_name;
+  worker->task = dp_strdup(options->task);
+  worker->life = dp_cancel_retain(options->life);
+  worker->answers_to_any_name = options->answers_to_any_name;
+  worker->liveness = options->liveness;
+  worker->table = options->table;
   pthread_mutex_init(&worker->lock, NULL);
+  dp_rpc_pulse pulse = dp_remote_pulse(worker);
+  worker->channel = dp_rpc_channel_create(options->rpc, options->address, &pulse);
+  dp_liveness_add(worker->liveness, worker);
   return &worker->peer;
 }

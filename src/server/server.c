@@ -1,6 +1,9 @@
-/* A task on the network. The port is bound first, because a task alone on port 0 learns its address
- * there; then the task's inside is made (task.c), then calls are let in. The end goes the other
- * way: calls are let out, then the inside ends. */
+/* A task on the network.
+ *
+ * The port is bound first, because a task alone on port 0 learns its address there. Then the links
+ * to the other tasks are made, the task itself (task/task.h) with those links as its cluster, and
+ * what looks after it. Starting lets calls in: from the network, and by the door (task/door.h) from
+ * clients in this process. The end goes the other way: calls are let out, then the parts end. */
 #include "server/server.h"
 
 #include <string.h>
@@ -8,8 +11,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "client/differentiate.h"
 #include "server/control_service_internal.h"
 #include "server/server_internal.h"
+#include "server/services_internal.h"
 #include "storage/file.h"
 
 #define TASK_NAME "/job:%s/replica:0/task:%d"
@@ -37,6 +42,29 @@ static bool is_wildcard(dp_view host) {
   return dp_view_equals(host, "0.0.0.0") || dp_view_equals(host, "::");
 }
 
+static void add_address(dp_server *server, const char *host) {
+  server->addresses[server->address_count++] =
+      join_address(dp_view_of(host), dp_rpc_server_port(server->listener));
+}
+
+/* All addresses under which a client on this machine means this server. */
+static void list_addresses(dp_server *server, const own_address *own) {
+  bool is_wildcard_bind = is_wildcard(own->bind);
+  bool is_four = is_wildcard_bind || dp_view_equals(own->bind, "127.0.0.1");
+  bool is_six = dp_view_equals(own->bind, "::") || dp_view_equals(own->bind, "::1");
+  server->addresses = DP_NEW_ARRAY(char *, 5);
+  server->addresses[server->address_count++] =
+      join_address(own->host, dp_rpc_server_port(server->listener));
+  server->addresses[server->address_count++] =
+      join_address(own->bind, dp_rpc_server_port(server->listener));
+  if (is_four || is_six)
+    add_address(server, "localhost");
+  if (is_four)
+    add_address(server, "127.0.0.1");
+  if (is_six)
+    add_address(server, "::1");
+}
+
 static dp_status *find_own_address(const dp_server_options *options, own_address *own_out) {
   own_address own = {.host = dp_view_of("127.0.0.1"), .port = options->port};
   int port = 0;
@@ -62,15 +90,20 @@ static dp_status *find_own_address(const dp_server_options *options, own_address
 
 static bool route(void *arg, dp_rpc_call *call) {
   dp_server *server = arg;
-  return dp_task_handle(server->task, call) || dp_control_service_handle(server, call);
+  dp_pool *blocking = dp_task_blocking(server->task);
+  return dp_master_service_handle(dp_task_master(server->task), blocking, call) ||
+         dp_worker_service_handle(dp_task_worker(server->task), blocking, call) ||
+         dp_control_service_handle(server, call);
 }
 
 static dp_status *listen_on(dp_server *server, const dp_server_options *options,
                             const own_address *own) {
   char *address = join_address(own->bind, own->port);
   const char *const addresses[] = {address};
-  dp_rpc_server_options network = {
-      .addresses = addresses, .address_count = 1, .network_threads = options->network_threads};
+  dp_rpc_server_options network = {.addresses = addresses,
+                                   .address_count = 1,
+                                   .network_threads = options->network_threads,
+                                   .urgent_path = dp_worker_method_path(DP_WORKER_GET_STATUS)};
   dp_status *status = dp_rpc_server_create(&network, route, server, &server->listener);
   dp_free(address);
   if (status != NULL && options->bind == NULL && options->cluster != NULL &&
@@ -108,18 +141,35 @@ static dp_status *settle_cluster(dp_server *server, const dp_server_options *opt
 }
 
 static dp_status *make_task(dp_server *server, const dp_server_options *options) {
+  server->liveness =
+      dp_liveness_create(options->gone_nanos > 0 ? options->gone_nanos : default_gone_nanos);
+  server->link_client = dp_link_client_create(server->liveness);
+  server->links = dp_links_create(server->link_client, server->cluster);
+  dp_differentiate_register();
   dp_task_options task = {
-      .task = server->name,
-      .cluster = server->cluster,
+      .name = server->name,
+      .cluster = &dp_links_ops,
+      .cluster_arg = server->links,
       .cpu_devices = options->cpu_devices > 0 ? options->cpu_devices : 1,
       .compute_threads = options->compute_threads,
-      .gone_nanos = options->gone_nanos > 0 ? options->gone_nanos : default_gone_nanos,
-      .leave = options->exit_when_done ? options->stop : NULL,
-      .leave_arg = options->stop_arg,
       .session_idle_nanos = options->session_idle_nanos,
       .session_lost_nanos = options->session_lost_nanos,
   };
   return dp_task_create(&task, &server->task);
+}
+
+static dp_status *start_keeping(dp_server *server, const dp_server_options *options) {
+  server->trim = dp_memory_trim_start(dp_task_blocking(server->task));
+  dp_liveness_options liveness = {
+      .task = server->name,
+      .tables = &dp_links_ops,
+      .links = server->links,
+      .worker = dp_task_worker(server->task),
+      .master = dp_task_master(server->task),
+      .leave = options->exit_when_done ? options->stop : NULL,
+      .leave_arg = options->stop_arg,
+  };
+  return dp_liveness_start(server->liveness, &liveness);
 }
 
 static dp_status *assemble(dp_server *server, const dp_server_options *options) {
@@ -128,8 +178,10 @@ static dp_status *assemble(dp_server *server, const dp_server_options *options) 
   DP_RETURN_IF_ERROR(listen_on(server, options, &own));
   DP_RETURN_IF_ERROR(settle_cluster(server, options, &own));
   dp_log_set_task(server->name);
+  list_addresses(server, &own);
   warn_of_open_files(&own);
-  return make_task(server, options);
+  DP_RETURN_IF_ERROR(make_task(server, options));
+  return start_keeping(server, options);
 }
 
 dp_status *dp_server_create(const dp_server_options *options, dp_server **server_out) {
@@ -147,7 +199,10 @@ dp_status *dp_server_create(const dp_server_options *options, dp_server **server
 }
 
 dp_status *dp_server_start(dp_server *server) {
-  return dp_rpc_server_start(server->listener);
+  DP_RETURN_IF_ERROR(dp_rpc_server_start(server->listener));
+  server->door =
+      dp_door_open(server->task, (const char *const *)server->addresses, server->address_count);
+  return NULL;
 }
 
 const char *dp_server_target(const dp_server *server) {
@@ -162,16 +217,35 @@ int dp_server_port(const dp_server *server) {
 
 void dp_server_shutdown(dp_server *server, int64_t deadline_nanos) {
   dp_rpc_server_shutdown(server->listener, deadline_nanos);
+  if (server->door)
+    dp_door_close(server->door, deadline_nanos);
+}
+
+/* After the last call. The peers that worker and master hold live in the links. */
+static void end_parts(dp_server *server) {
+  if (server->trim)
+    dp_memory_trim_stop(server->trim);
+  dp_liveness_stop(server->liveness);
+  dp_task_destroy(server->task);
+  if (server->links)
+    dp_links_destroy(server->links);
+  if (server->link_client)
+    dp_link_client_destroy(server->link_client);
+  dp_liveness_destroy(server->liveness);
 }
 
 void dp_server_destroy(dp_server *server) {
   if (server == NULL)
     return;
   if (server->listener != NULL)
-    dp_rpc_server_shutdown(server->listener, 0);
-  dp_task_destroy(server->task);
+    dp_server_shutdown(server, 0);
+  end_parts(server);
   dp_rpc_server_destroy(server->listener);
   dp_cluster_spec_release(server->cluster);
+  dp_door_release(server->door);
+  for (size_t i = 0; i < server->address_count; i++)
+    dp_free(server->addresses[i]);
+  dp_free(server->addresses);
   dp_free(server->target);
   dp_free(server->name);
   dp_free(server);
@@ -207,7 +281,7 @@ void dp_server_describe(dp_server *server, dp_text *text) {
   dp_text_printf(text, "ever: %llu calls, %llu failed; %llu bytes in, %llu bytes out\n",
                  (unsigned long long)calls.calls, (unsigned long long)calls.failures,
                  (unsigned long long)calls.request_bytes, (unsigned long long)calls.response_bytes);
-  dp_task_describe_peers(server->task, text);
+  dp_links_describe(server->links, server->name, text);
   dp_master_describe(dp_task_master(server->task), text);
   print_calls(server, text);
   dp_worker_describe(dp_task_worker(server->task), text);

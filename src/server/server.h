@@ -22,14 +22,14 @@ typedef struct dp_server_options {
                           that is this machine's loopback or the task is alone */
   int port;            /* to listen on; 0 picks one. -1: the task's own in the cluster */
   int network_threads; /* that wait for events; 0: chosen by the machine (rpc/network.h) */
-  int compute_threads; /* 0: one a core */
+  int compute_threads; /* 0: one per core */
   int cpu_devices;     /* 0: 1 */
   int64_t session_idle_nanos; /* sessions unused for that long are closed; 0: never */
   int64_t session_lost_nanos; /* the same for sessions whose client went away during a call */
   bool exit_when_done;        /* calls `stop` when every session has closed and no task of another
                                  job was alive for the time below; not before the first session */
-  int64_t gone_nanos;         /* a task that was silent for that long is gone: what its master left
-                                 here goes too. 0: 10 s */
+  int64_t gone_nanos;         /* a task that was silent for that long is gone: what waits for it
+                                 fails. 0: 10 s */
   void (*stop)(void *arg);    /* what `downpour stop` calls; NULL: it is refused */
   void *stop_arg;
 } dp_server_options;

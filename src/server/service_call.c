@@ -1,4 +1,6 @@
-/* What the calls of both services have in common. See services_internal.h. */
+/* What the calls of both services have in common: finding the method by the path, writing the
+ * answer or the error. A dp_service_call belongs to whoever has to answer it and ends with the
+ * answer. See services_internal.h. */
 #include "base/memory.h"
 #include "server/services_internal.h"
 #include "wire/control.h"

@@ -32,11 +32,18 @@ void dp_service_control_done(void *arg, dp_status *status, const void *response)
 bool dp_master_service_handle(dp_master *master, dp_pool *blocking, dp_rpc_call *call);
 bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call *call);
 
-/* A worker behind a channel; consumes the reference to `channel`. Release by its ops. A task of a
- * cluster that a client described may have been started under another name. Calls without a scope
- * of their own end with `life`. */
-dp_worker_peer *dp_remote_worker_create(dp_rpc_channel *channel, const char *task,
-                                        bool answers_to_any_name, dp_cancel *life);
+/* A worker at `address`. Release by its ops. A task of a cluster that a client described may have
+ * been started under another name. Calls without a scope of their own end with `life`. Workers with
+ * the same `table` are tasks of one cluster. */
+typedef struct dp_remote_worker_options {
+  dp_rpc_client *rpc;
+  const char *address, *task;
+  bool answers_to_any_name;
+  dp_cancel *life;
+  struct dp_liveness *liveness; /* outlives the worker */
+  const void *table;
+} dp_remote_worker_options;
+dp_worker_peer *dp_remote_worker_create(const dp_remote_worker_options *options);
 
 typedef struct dp_remote_state {
   const char *address; /* lives as long as the peer */
@@ -44,7 +51,11 @@ typedef struct dp_remote_state {
   int64_t since_nanos; /* when that began */
   uint64_t live_calls;
   uint64_t incarnation; /* that it last told; 0: never asked */
-  char *reason;         /* why it cannot be reached, or ""; the caller's to free */
+  int64_t seen_nanos;   /* when it last gave a sign of life; 0: never */
+  int64_t silent_nanos; /* for how long it has been asked in vain */
+  bool is_gone;
+  int64_t gone_nanos; /* for how long that is known */
+  char *reason;       /* why it cannot be reached, or ""; the caller's to free */
 } dp_remote_state;
 void dp_remote_worker_get_state(dp_worker_peer *peer, dp_remote_state *state_out);
 /* "ps0:2222: Connection refused". */

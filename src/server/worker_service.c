@@ -1,4 +1,9 @@
-/* WorkerService on the network. See services_internal.h. */
+/* WorkerService on the network: calls of masters and of peers become calls of the task's worker.
+ *
+ * RunGraph, RecvTensor and RecvBuf carry tensors and start on the network thread that read them, as
+ * does CleanupGraph, which is short and follows every step. GetStatus is the sign of life that
+ * other tasks wait for: it is answered at once, on a thread of its own (rpc's urgent path). All
+ * other calls go to the blocking pool first. See services_internal.h. */
 #include "server/services_internal.h"
 #include "wire/control.h"
 #include "wire/recv_buf.h"
@@ -111,8 +116,8 @@ bool dp_worker_service_handle(dp_worker *worker, dp_pool *blocking, dp_rpc_call 
     handle_receive(call);
   else if (call->method == DP_WORKER_RECV_BUF)
     handle_buffer(call);
-  else if (call->method == DP_WORKER_CLEANUP_GRAPH)
-    handle_control(call); /* short, and one for every step */
+  else if (call->method == DP_WORKER_CLEANUP_GRAPH || call->method == DP_WORKER_GET_STATUS)
+    handle_control(call); /* short */
   else
     dp_pool_run(blocking, handle_control, call);
   return true;

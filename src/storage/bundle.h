@@ -1,15 +1,16 @@
 /* V2 checkpoints ("tensor bundles"), equal to TensorFlow's to the byte.
  *
- *   <prefix>.index                 a table (table.h): "" to BundleHeaderProto, then each tensor's
- * name to BundleEntryProto: dtype, shape, shard, offset, size, CRC32C. A partitioned tensor has an
- * entry that lists its slices, and one for each slice under an encoded key.
- *   <prefix>.data-00000-of-00001   the tensors' bytes, one behind the other
+ *   <prefix>.index                 a table (table.h). The key "" has the BundleHeaderProto; the
+ * name of a tensor has its BundleEntryProto: dtype, shape, shard, offset, size, CRC32C. The entry
+ * of a partitioned tensor lists its slices; each slice has an entry too, under an encoded key.
+ *   <prefix>.data-00000-of-00001   the bytes of the tensors, one after the other
  *
- * A writer only notes tensors (it retains them) and writes all at the end: blocks of the data file
- * are filled, summed and written by several threads, past the system's cache when the file is
- * large. Both files appear whole under their names, the index last, so a crash leaves the old
- * checkpoint or the new one. Readers verify every checksum: DATA_LOSS says which tensor is damaged.
- * Writers and readers have one user at a time; the pools they are given do the parallel work. */
+ * Adding to a writer only retains the tensor; dp_bundle_writer_finish writes everything. Several
+ * threads fill, checksum and write blocks of the data file; a large file bypasses the page cache.
+ * Each file appears under its name only when it is complete, the index last, so that a crash of the
+ * process leaves the old checkpoint or the new one. Readers verify every checksum: DATA_LOSS says
+ * which tensor is damaged. A writer or reader has one user at a time; the pool that the caller
+ * passes does the parallel work. */
 #ifndef DP_STORAGE_BUNDLE_H
 #define DP_STORAGE_BUNDLE_H
 
@@ -23,23 +24,23 @@ char *dp_bundle_data_path(const char *prefix, int shard, int shard_count);
 
 /* ---- Writing ---- */
 typedef struct dp_bundle_writer dp_bundle_writer;
-/* Makes the folder of the prefix (not its parents) when it is not there. `pool` may be NULL. */
+/* Makes the folder of the prefix (not its parents) when it does not exist. `pool` may be NULL. */
 DP_MUST_USE dp_status *dp_bundle_writer_create(const char *prefix, dp_pool *pool,
                                                dp_bundle_writer **writer_out);
-/* INVALID_ARGUMENT for a name that is there already. */
+/* INVALID_ARGUMENT for a name that was added before. */
 DP_MUST_USE dp_status *dp_bundle_writer_add(dp_bundle_writer *writer, dp_view name,
                                             const dp_tensor *tensor);
-/* `tensor` is the slice of a tensor of shape `whole`. */
+/* Adds `tensor`, which is the given slice of a tensor of shape `whole`. */
 DP_MUST_USE dp_status *dp_bundle_writer_add_slice(dp_bundle_writer *writer, dp_view name,
                                                   const dp_shape *whole, const dp_slice *slice,
                                                   const dp_tensor *tensor);
-/* Writes everything. Once. */
+/* Writes everything. To be called at most once. */
 DP_MUST_USE dp_status *dp_bundle_writer_finish(dp_bundle_writer *writer);
 void dp_bundle_writer_destroy(dp_bundle_writer *writer);
 
-/* Makes one checkpoint of several: the data files are renamed, the indices joined; slices of one
- * tensor come together. The old indices are removed. With `allow_missing`, prefixes without an
- * index are passed over. */
+/* Makes one checkpoint of several: renames their data files and writes one index; slices of one
+ * tensor are joined under one entry. The old indices are removed. With `allow_missing`, prefixes
+ * without an index are skipped. */
 DP_MUST_USE dp_status *dp_bundle_merge(const char *const *prefixes, size_t count,
                                        const char *merged_prefix, bool allow_missing);
 
@@ -63,7 +64,7 @@ typedef struct dp_bundle_request {
 DP_MUST_USE dp_status *dp_bundle_reader_read(dp_bundle_reader *reader, dp_bundle_request *requests,
                                              size_t count, dp_pool *pool);
 
-/* Walks the names in order (slices' own entries are passed over):
+/* Walks the names of tensors in order (the entries of single slices are skipped):
  *   for (dp_bundle_reader_first(reader); dp_bundle_reader_name(reader, &name);
  *        dp_bundle_reader_next(reader)) */
 DP_MUST_USE dp_status *dp_bundle_reader_first(dp_bundle_reader *reader);

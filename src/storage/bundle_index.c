@@ -1,5 +1,7 @@
-/* The index of V2 checkpoints: messages to table and back, and the checks that everything read from
- * one passes. */
+/* The index of V2 checkpoints: writes and reads the messages in the table, and checks everything
+ * that is read before other code sees it. Messages live in the caller's arena. No state, any
+ * thread.
+ */
 #include <stdlib.h>
 #include "base/memory.h"
 #include "storage/bundle_internal.h"

@@ -1,6 +1,7 @@
-/* Joins the checkpoints that the tasks of a job wrote, each its own variables, into one: the
- * indices are merged in memory, the data files only renamed. The index comes last; a crash before
- * that leaves the parts, from which nothing is lost but their names. */
+/* Joins the checkpoints that the tasks of a job wrote, each with its own variables, into one. The
+ * indices are merged in memory; the data files are only renamed. The new index is written after the
+ * renames: a crash in between loses no data, but leaves data files that the old indices no longer
+ * find. One thread. */
 #include <string.h>
 #include "base/map.h"
 #include "storage/bundle_internal.h"
@@ -13,7 +14,7 @@ typedef struct merge {
   dp_map *shard_ids; /* path to index + 1 */
   DP_ARRAY(char *) shards;
   int32_t shard_total;                         /* as the headers say */
-  const Tensorflow__BundleHeaderProto *header; /* the first one's */
+  const Tensorflow__BundleHeaderProto *header; /* of the first prefix */
 } merge;
 
 static dp_status *check_same_header(const Tensorflow__BundleHeaderProto *first,
@@ -29,7 +30,7 @@ static dp_status *check_same_header(const Tensorflow__BundleHeaderProto *first,
   return NULL;
 }
 
-/* The slices of `entry` join those that are there. */
+/* Adds the slices of `entry` to those of `existing`. */
 static dp_status *join_slices(merge *merge, dp_view key, Tensorflow__BundleEntryProto *existing,
                               const Tensorflow__BundleEntryProto *entry) {
   if (entry->n_slices == 0)

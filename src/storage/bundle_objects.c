@@ -1,10 +1,11 @@
 /* String and variant tensors in V2 checkpoints.
  *
- *   strings   varint length of each; masked CRC32C of the lengths (as 32-bit numbers, 64-bit ones
- *             where they do not fit); the bytes of all
- *   variants  for each: varint length, VariantTensorDataProto, masked CRC32C of all before
+ *   strings   the varint lengths of all strings; the masked CRC32C of the lengths (as 32-bit
+ *             numbers; a length that does not fit as a 64-bit number); the bytes of all strings
+ *   variants  for each: varint length, VariantTensorDataProto, masked CRC32C of all bytes before
  *
- * The tensor's checksum covers the lengths as numbers, the inner checksums and the bytes. */
+ * The tensor's checksum covers the lengths as numbers, the inner checksums and the bytes. No state,
+ * any thread. */
 #include <string.h>
 #include "base/checksum.h"
 #include "storage/bundle_internal.h"
@@ -48,8 +49,8 @@ static void encode_strings(const dp_tensor *tensor, dp_text *bytes, uint32_t *cr
   *crc_out = crc;
 }
 
-/* ---- Variants: each goes through the tensor codec as a scalar of its own, whose field 15
- * (variant_val) is the message that stands in the file. ---- */
+/* ---- Variants: the tensor codec encodes each as a scalar tensor; field 15 (variant_val) of that
+ * TensorProto is the message in the file. ---- */
 #define VARIANT_FIELD 15
 
 static dp_status *encode_variant(dp_variant *variant, dp_rope *rope) {
@@ -169,7 +170,7 @@ static dp_status *decode_strings(const uint8_t *bytes, size_t size, bool swapped
   return NULL;
 }
 
-/* Wraps the stored message as the only element of a TensorProto and decodes that. */
+/* Makes a TensorProto whose only element is the stored message, and decodes it. */
 static dp_status *decode_variant(const uint8_t *data, size_t length, dp_variant **variant_out) {
   static const uint8_t head[] = {0x08, DP_VARIANT, 0x12, 0x00, VARIANT_FIELD << 3 | 2};
   dp_text message = {0};

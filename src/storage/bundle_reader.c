@@ -1,10 +1,10 @@
 /* Reads V2 checkpoints (bundle.h).
  *
- * A read of many tensors is planned first: for each the entries in the index, for large ones pieces
- * of 4 MiB. Then all pieces are read, straight into the tensors' memory, and summed by several
- * threads; the pieces' sums are combined and compared. Slices that do not fit as they are go
- * through a tensor of their own and are copied. Nothing from the index is believed before it is
- * checked against the size of the data file. */
+ * A read of many tensors is planned first: the entries of each tensor in the index are found, and
+ * large ones are cut into pieces of 4 MiB. Then several threads read the pieces straight into the
+ * tensors' memory and compute their checksums, which are combined and compared. A stored slice that
+ * is only a part of the wanted one is read into a temporary tensor and copied. Offsets and sizes
+ * from the index are checked against the size of the data file before memory is taken. */
 #include <pthread.h>
 #include <string.h>
 #include "base/checksum.h"
@@ -12,7 +12,7 @@
 #include "wire/shape_message.h"
 
 #define PIECE_SIZE ((uint64_t)4 << 20)
-#define MAX_SLICES 16384 /* of one tensor; no job has that many tasks */
+#define MAX_SLICES 16384 /* of one tensor: more than any job has tasks */
 
 typedef struct shard {
   dp_file *file;
@@ -21,11 +21,11 @@ typedef struct shard {
 
 struct dp_bundle_reader {
   char *prefix;
-  dp_arena *arena; /* the header */
+  dp_arena *arena; /* of the header */
   dp_file *file;
   dp_table_reader *table;
   int32_t shard_count;
-  bool is_swapped; /* the other byte order */
+  bool is_swapped; /* the files have the other byte order */
   shard *shards;   /* opened when first used */
 };
 
@@ -37,7 +37,7 @@ typedef struct load {
   uint32_t crc; /* as stored, unmasked */
   int32_t shard;
   size_t first_piece;
-  size_t request; /* whose it is */
+  size_t request; /* index of the request that it is for */
   /* When it is only a part of what was asked for: */
   bool is_part;
   dp_slice stored, wanted;
@@ -151,7 +151,7 @@ dp_status *dp_bundle_reader_next(dp_bundle_reader *reader) {
   do
     DP_RETURN_IF_ERROR(dp_table_reader_next(reader->table));
   while (dp_table_reader_is_valid(reader->table) && dp_table_reader_key(reader->table).length > 0 &&
-         dp_table_reader_key(reader->table).data[0] == '\0'); /* a slice's own */
+         dp_table_reader_key(reader->table).data[0] == '\0'); /* the entry of a single slice */
   return NULL;
 }
 
@@ -163,7 +163,7 @@ bool dp_bundle_reader_name(dp_bundle_reader *reader, dp_view *name_out) {
 }
 
 /* ---- Planning ---- */
-/* Adds one stored tensor; its memory is taken only when the file really has its bytes. */
+/* Adds one stored tensor. Its memory is taken only after a check that the file has its bytes. */
 static dp_status *plan_load(plan *plan, dp_view key, const Tensorflow__BundleEntryProto *entry,
                             load **load_out) {
   load load = {.offset = (uint64_t)entry->offset,
@@ -182,7 +182,7 @@ static dp_status *plan_load(plan *plan, dp_view key, const Tensorflow__BundleEnt
                             "size %lld",
                             (int)key.length, key.data, (long long)load.size,
                             fits ? (long long)bytes : -1LL);
-  /* Each string takes a byte at least, each variant more. */
+  /* Each string takes at least one byte, each variant more. */
   if (!is_plain && (!fits || (shape.elements > 0 && load.size < (uint64_t)shape.elements)))
     return dp_status_create(DP_DATA_LOSS,
                             "Invalid size in bundle entry: key %.*s; stored size %lld; expected "
@@ -223,7 +223,8 @@ static bool any_overlap(const dp_slice *stored, const size_t *chosen, size_t cou
   return false;
 }
 
-/* What must be read for a slice: one stored slice that is equal, or all that overlap. */
+/* Adds the stored slices that must be read for a slice: the one that is equal, or all that overlap.
+ */
 static dp_status *plan_slices(plan *plan, size_t request_index, dp_bundle_request *request,
                               const Tensorflow__BundleEntryProto *entry, const dp_slice *wanted) {
   dp_shape whole, shape;
@@ -369,7 +370,7 @@ static dp_status *check_sum(const plan *plan, const load *load) {
   return NULL;
 }
 
-/* Real and imaginary parts are swapped each on their own. */
+/* Swaps the bytes of each element; of a complex number, those of each part. */
 static void swap_bytes(dp_tensor *tensor) {
   size_t size = dp_dtype_size(tensor->dtype), count = (size_t)dp_tensor_elements(tensor);
   if (dp_dtype_is_complex(tensor->dtype)) {
@@ -386,7 +387,7 @@ static void swap_bytes(dp_tensor *tensor) {
   }
 }
 
-/* Verifies what was read and puts it where it was asked for. */
+/* Verifies the checksums of all loads and moves or copies the tensors to their requests. */
 static dp_status *deliver(plan *plan, dp_bundle_request *requests) {
   for (size_t i = 0; i < plan->loads.count; ++i) {
     load *load = &plan->loads.items[i];

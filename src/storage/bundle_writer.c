@@ -1,11 +1,11 @@
 /* Writes V2 checkpoints (bundle.h).
  *
- * Adding notes the tensor and where it will stand; the end writes. The data file is cut into blocks
- * of 2 MiB. A block is a list of pieces of tensors; a thread copies them together, sums each
- * piece while it is in the cache, and writes the block. A tensor's checksum is combined from those
- * of its pieces. Large files go past the system's cache (whoever writes gigabytes through it waits
- * for it to drain at the end, or somebody else does); the last block is padded then and the file
- * cut. */
+ * dp_bundle_writer_add retains the tensor and gives it an offset; dp_bundle_writer_finish writes.
+ * The data file is cut into blocks of 2 MiB. A block is a list of pieces of tensors. A thread
+ * copies the pieces into a buffer, computes the checksum of each while it is in the cache, and
+ * writes the block. The checksum of a tensor is combined from those of its pieces. Large files
+ * bypass the page cache: after gigabytes of writes through it, this process or another one would
+ * wait until it drains. For that the last block is padded, and the file truncated at the end. */
 #include <pthread.h>
 #include <string.h>
 #include "base/checksum.h"
@@ -15,7 +15,7 @@
 #include "wire/shape_message.h"
 
 #define BLOCK_SIZE ((uint64_t)2 << 20)
-#define DIRECT_SIZE ((uint64_t)8 << 20) /* smaller files are left to the cache */
+#define DIRECT_SIZE ((uint64_t)8 << 20) /* smaller files go through the page cache */
 
 /* One tensor in the data file. */
 typedef struct item {
@@ -64,7 +64,7 @@ void dp_bundle_writer_destroy(dp_bundle_writer *writer) {
   dp_free(writer);
 }
 
-/* ---- Noting tensors ---- */
+/* ---- Adding tensors ---- */
 static Tensorflow__BundleEntryProto *add_entry(dp_bundle_writer *writer, dp_view key,
                                                dp_dtype dtype, const dp_shape *shape) {
   Tensorflow__BundleEntryProto *entry =
@@ -107,7 +107,7 @@ dp_status *dp_bundle_writer_add(dp_bundle_writer *writer, dp_view name, const dp
   return NULL;
 }
 
-/* The entry of the whole, which lists the slices. */
+/* Adds the slice to the entry of the whole tensor, which lists the slices. */
 static dp_status *note_slice(dp_bundle_writer *writer, dp_view name, const dp_shape *whole,
                              const dp_slice *slice, dp_dtype dtype) {
   Tensorflow__BundleEntryProto *entry = dp_map_get_n(writer->keys, name.data, name.length);
@@ -151,17 +151,17 @@ dp_status *dp_bundle_writer_add_slice(dp_bundle_writer *writer, dp_view name, co
 }
 
 /* ---- Writing the data file ---- */
-typedef struct piece {
+typedef struct block_piece {
   item *item;
   uint64_t begin, length; /* within the item */
   uint32_t crc;
-} piece;
+} block_piece;
 
 typedef struct data_job {
   dp_file *file;
   uint64_t size;
   bool is_direct;
-  piece *pieces;
+  block_piece *pieces;
   size_t *first_piece; /* of each block; one more at the end */
   size_t block_count;
   pthread_mutex_t mutex;
@@ -170,7 +170,7 @@ typedef struct data_job {
 
 static void make_pieces(data_job *job, item *items, size_t item_count) {
   job->block_count = (size_t)((job->size + BLOCK_SIZE - 1) / BLOCK_SIZE);
-  job->pieces = DP_NEW_ARRAY(piece, item_count + job->block_count + 1);
+  job->pieces = DP_NEW_ARRAY(block_piece, item_count + job->block_count + 1);
   job->first_piece = DP_NEW_ARRAY(size_t, job->block_count + 1);
   size_t count = 0, block = 0;
   for (size_t i = 0; i < item_count; ++i) {
@@ -181,7 +181,7 @@ static void make_pieces(data_job *job, item *items, size_t item_count) {
       uint64_t length = (at / BLOCK_SIZE + 1) * BLOCK_SIZE - at;
       if (length > items[i].size - begin)
         length = items[i].size - begin;
-      job->pieces[count++] = (piece){&items[i], begin, length, 0};
+      job->pieces[count++] = (block_piece){&items[i], begin, length, 0};
       begin += length;
     }
   }
@@ -194,22 +194,22 @@ static uint8_t *align_for_direct(uint8_t *data) {
   return data + (-(uintptr_t)data & mask);
 }
 
-static void sum_piece(piece *piece, const uint8_t *data) {
+static void sum_piece(block_piece *piece, const uint8_t *data) {
   if (!piece->item->has_crc)
     piece->crc = dp_crc32c(data, (size_t)piece->length);
 }
 
 static dp_status *write_block(data_job *job, size_t block, uint8_t *buffer) {
-  piece *first = &job->pieces[job->first_piece[block]];
-  piece *end = &job->pieces[job->first_piece[block + 1]];
+  block_piece *first = &job->pieces[job->first_piece[block]];
+  block_piece *end = &job->pieces[job->first_piece[block + 1]];
   uint64_t offset = (uint64_t)block * BLOCK_SIZE;
-  if (!job->is_direct && end == first + 1) { /* one piece, no alignment wanted: straight out */
+  if (!job->is_direct && end == first + 1) { /* one piece, no alignment needed: without a copy */
     sum_piece(first, first->item->data + first->begin);
     return dp_file_write(job->file, offset, first->item->data + first->begin,
                          (size_t)first->length);
   }
   size_t filled = 0;
-  for (piece *piece = first; piece < end; ++piece) {
+  for (block_piece *piece = first; piece < end; ++piece) {
     memcpy(buffer + filled, piece->item->data + piece->begin, (size_t)piece->length);
     sum_piece(piece, buffer + filled);
     filled += (size_t)piece->length;
@@ -222,9 +222,9 @@ static dp_status *write_block(data_job *job, size_t block, uint8_t *buffer) {
   return dp_file_write(job->file, offset, buffer, filled);
 }
 
-/* The buffer comes from the tensors' pool: memory that the system has to find first slows a save
- * down by a quarter. It is large enough to be a huge page, which the disk takes as one piece: out
- * of small pages a save runs at two thirds of the speed. */
+/* The buffer comes from the pool of tensor buffers: with memory fresh from the system a save takes
+ * a quarter longer. It is large enough for a huge page, which goes to the disk in one piece: from
+ * small pages a save runs at two thirds of the speed. */
 static void write_blocks(void *arg, int64_t begin, int64_t end) {
   data_job *job = arg;
   size_t size = (size_t)(job->size < BLOCK_SIZE ? job->size : BLOCK_SIZE);
@@ -241,13 +241,13 @@ static void write_blocks(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Each tensor's checksum from its pieces. */
+/* Computes the checksum of each tensor from those of its pieces. */
 static void combine_sums(const data_job *job, item *items, size_t item_count) {
   size_t at = 0;
   for (size_t i = 0; i < item_count; ++i) {
     uint32_t crc = 0;
     for (uint64_t done = 0; done < items[i].size; ++at) {
-      const piece *piece = &job->pieces[at];
+      const block_piece *piece = &job->pieces[at];
       crc = done == 0 ? piece->crc : dp_crc32c_combine(crc, piece->crc, piece->length);
       done += piece->length;
     }

@@ -1,6 +1,7 @@
-/* CheckpointState as text: "name: value" fields, strings in quotes with C escapes. Written as
- * TensorFlow's Saver writes it; read with the freedom that protocol buffers allow (several fields a
- * line, comments, either kind of quotes, adjacent strings). */
+/* CheckpointState as text: "name: value" fields, strings in quotes with C escapes. It is written as
+ * TensorFlow's Saver writes it. It is read with the freedom that protobuf's text format allows:
+ * several fields per line, comments, either kind of quotes, adjacent strings. No state, any thread.
+ */
 #include "storage/checkpoint_state.h"
 
 #include <string.h>
@@ -56,7 +57,7 @@ static int hex_value(char c) {
                                 : -1;
 }
 
-/* One escape behind its backslash. */
+/* Reads one escape; the parser is behind its backslash. */
 static dp_status *read_escape(parser *parser, dp_text *text) {
   if (parser->at == parser->end)
     return wrong(parser, "a string ends in a backslash");

@@ -1,4 +1,6 @@
-/* The debugger's files; see debug_dump.h. */
+/* Writes the files of TensorFlow's debugger (debug_dump.h): folders, names, and Event messages. An
+ * Event with a tensor is packed field by field, so that a large tensor is not copied. The only
+ * state is the count of bytes written, an atomic: any thread may call. */
 #include "storage/debug_dump.h"
 
 #include <inttypes.h>
@@ -72,7 +74,7 @@ static bool is_folder(const char *path) {
 
 static dp_status *make_folders(const char *path);
 
-/* Sees that the folder that `path` is to be in is there. */
+/* Makes the folder `parent`, in which `path` is to be, with all its parents. */
 static dp_status *make_parent(const char *path, const char *parent) {
   if (!*parent || is_folder(parent))
     return NULL;
@@ -93,7 +95,7 @@ static dp_status *make_folders(const char *path) {
   char *parent = dp_path_folder(path);
   dp_status *status = make_parent(path, parent);
   if (!status) {
-    dp_status_release(dp_path_make_folder(path)); /* another thread may have been quicker */
+    dp_status_release(dp_path_make_folder(path)); /* fails when another thread was faster */
     if (!is_folder(path))
       status = dp_status_create(DP_ABORTED, "Failed to create directory  %s", parent);
   }
@@ -111,7 +113,7 @@ static dp_status *write_file(const char *path, const dp_rope *event) {
   return status;
 }
 
-/* `path` without its time, which is added. */
+/* Writes the event to `path` with the time appended. */
 static dp_status *dump_event(const char *path, int64_t micros, const dp_rope *event) {
   char *folder = dp_path_folder(path);
   dp_status *status = dp_storage_check_path(path);
@@ -144,7 +146,7 @@ static void add_root(dp_text *path, const char *root) {
     dp_text_add_char(path, '/');
 }
 
-/* "/job:worker/task:0" is the folder "_tfdbg_device_,job_worker,task_0". */
+/* The folder of "/job:worker/task:0" is "_tfdbg_device_,job_worker,task_0". */
 static void add_device_folder(dp_text *path, const char *device) {
   dp_text_add(path, "_tfdbg_device_");
   for (; *device; device++)
@@ -185,7 +187,7 @@ static dp_status *claim_bytes(const dp_debug_key *key, const dp_tensor *tensor) 
   return NULL;
 }
 
-/* Summary.Value, without the tensor. */
+/* Packs a Summary.Value without its tensor. */
 static dp_status *pack_value(const dp_debug_key *key, dp_rope *rope) {
   dp_text name = {0}, place = {0};
   dp_text_printf(&name, "%s:%d:%s", key->node, key->slot, key->op);
@@ -206,7 +208,7 @@ static dp_status *pack_value(const dp_debug_key *key, dp_rope *rope) {
   return status;
 }
 
-/* Field by field, so that the bytes of a large tensor stay where they are. */
+/* Packs field by field, so that the bytes of a large tensor are not copied. */
 static dp_status *pack_tensor_event(const dp_debug_key *key, const dp_tensor *tensor,
                                     int64_t micros, dp_rope *event) {
   enum { WALL_TIME = 1 << 3 | 1, SUMMARY = 5 << 3 | 2, VALUE = 1 << 3 | 2, VALUE_TENSOR = 8 };
@@ -287,8 +289,8 @@ dp_status *dp_debug_dump_tensor(const dp_debug_key *key, const dp_tensor *tensor
 
 /* ---- Graphs and runs ---- */
 
-/* Packs the event and writes it to `name` below each URL's folder: below its folder of `device`,
- * when there is one. */
+/* Packs the event and writes it to `name` in the folder of each URL, or in the folder of `device`
+ * below it when `device` is not NULL. */
 static dp_status *dump_everywhere(Tensorflow__Event *event, const char *device, const char *name,
                                   dp_debug_urls urls) {
   int64_t micros = now_micros();

@@ -1,13 +1,13 @@
-/* What TensorFlow's debugger (tfdbg) reads: for each debug URL of the form file://ROOT
+/* The files that TensorFlow's debugger (tfdbg) reads. For each debug URL file://ROOT:
  *
- *   ROOT/_tfdbg_core_metadata_sessionrun<index>_<time>         one for each run
- *   ROOT/<device>/_tfdbg_graph_hash<hash>_<time>               the graph of a device, when
- * registered ROOT/<device>/<node>_<slot>_<op>_<time>                    one for each watched value
+ *   ROOT/_tfdbg_core_metadata_sessionrun<index>_<time>   one per run
+ *   ROOT/<device>/_tfdbg_graph_hash<hash>_<time>         a device's graph, when it is registered
+ *   ROOT/<device>/<node>_<slot>_<op>_<time>              one per watched value
  *
- * where <device> is _tfdbg_device_,job_worker,replica_0,... and each file holds one Event. Times
- * are in microseconds; a path that is taken gets "-1", "-2" and so on at its end. The files are for
- * one look: they are written without a temporary name and nobody waits for the disk.
- * Messages are TensorFlow's. Any thread. */
+ * <device> is _tfdbg_device_,job_worker,replica_0,... and each file holds one Event. Times are in
+ * microseconds; "-1", "-2" and so on is appended to a path that exists. The files are not meant to
+ * last: they are written without a temporary name and are not synced. Error messages are
+ * TensorFlow's. Any thread may call. */
 #ifndef DP_STORAGE_DEBUG_DUMP_H
 #define DP_STORAGE_DEBUG_DUMP_H
 
@@ -22,19 +22,21 @@ typedef struct dp_debug_urls {
   size_t count;
 } dp_debug_urls;
 
-/* All URLs of a run's watches, each once; in `arena`. Strings are borrowed. */
+/* All URLs in the watches of a run, each once. The list is in `arena`; the strings are borrowed
+ * from `options`. */
 dp_debug_urls dp_debug_urls_of(const Tensorflow__DebugOptions *options, dp_arena *arena);
-/* UNIMPLEMENTED, naming it, when one of them is a grpc:// URL. */
+/* UNIMPLEMENTED, with the URL in the message, when one of them is a grpc:// URL. */
 DP_MUST_USE dp_status *dp_debug_check_urls(dp_debug_urls urls);
 
-/* Which value it is. */
+/* Names a watched value. */
 typedef struct dp_debug_key {
   const char *device;
   const char *node;
   int32_t slot;
-  const char *op; /* that watches it */
-  const char
-      *io_of_node; /* "": none. Else files are ROOT/node-io-dump/step-<id>/<node>:in:<index> */
+  const char *op; /* the debug op that watches it */
+  /* "" or the name of a node, whose inputs and outputs are watched. Then the files are
+   * ROOT/node-io-dump/step-<id>/<node>:in:<index>. */
+  const char *io_of_node;
   bool is_input;
   int64_t io_index;
 } dp_debug_key;
@@ -44,8 +46,8 @@ DP_MUST_USE dp_status *dp_debug_dump_graph(const char *device, const Tensorflow_
                                            dp_debug_urls urls);
 
 typedef struct dp_debug_run {
-  int64_t global_step; /* as the client counts; -1: it does not */
-  int64_t index;       /* how often the same was run before */
+  int64_t global_step; /* as the client counts; -1 when it does not count */
+  int64_t index;       /* how often these feeds, fetches and targets were run before */
   const char *const *feeds;
   size_t feed_count;
   const char *const *fetches;
@@ -55,7 +57,8 @@ typedef struct dp_debug_run {
 } dp_debug_run;
 DP_MUST_USE dp_status *dp_debug_dump_run(const dp_debug_run *run, dp_debug_urls urls);
 
-/* Watched values may take 100 GiB, or TFDBG_DISK_BYTES_LIMIT bytes, until this is called. */
+/* All watched values together may take 100 GiB, or TFDBG_DISK_BYTES_LIMIT bytes. This sets the
+ * count to 0. */
 void dp_debug_reset_disk_usage(void);
 
 #endif

@@ -1,4 +1,6 @@
-/* Event files; see events.h. */
+/* Event files (events.h): a record writer over one open file. Every call takes the writer's lock.
+ * Each flush checks afterwards that the file still has its name, because users delete log folders
+ * while a job runs. When it was deleted, its events are lost and a new file is begun. */
 #include "storage/events.h"
 
 #include <pthread.h>
@@ -18,7 +20,7 @@ struct dp_events_writer {
   int64_t outstanding; /* since the last flush */
 };
 
-/* ---- Under the lock ---- */
+/* ---- With the lock held ---- */
 static dp_status *add_bytes(dp_events_writer *writer, const void *data, size_t length) {
   DP_RETURN_IF_ERROR(dp_record_writer_add(writer->records, data, length));
   ++writer->outstanding;
@@ -76,7 +78,7 @@ static dp_status *open_file(dp_events_writer *writer) {
   return flush(writer);
 }
 
-/* A file that somebody deleted is begun again. */
+/* Begins a new file when there is none or when it was deleted. */
 static dp_status *make_sure(dp_events_writer *writer) {
   if (writer->file && dp_path_exists(writer->path))
     return NULL;
@@ -87,7 +89,7 @@ static dp_status *make_sure(dp_events_writer *writer) {
   return open_file(writer);
 }
 
-/* ---- For everybody ---- */
+/* ---- Public functions, which take the lock ---- */
 dp_status *dp_events_writer_create(const char *prefix, const char *suffix,
                                    dp_events_writer **writer_out) {
   dp_events_writer *writer = DP_NEW(dp_events_writer);

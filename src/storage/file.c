@@ -1,6 +1,7 @@
-/* The front of all file systems: finds the table for a path, keeps paths under the roots, and
- * writes files so that they appear whole. The roots and the list of schemes are set at start-up and
- * only read afterwards. */
+/* The functions of file.h that are common to all file systems: they find the table of functions for
+ * a path, check that it is under the roots, and write files that appear only when complete. The
+ * roots and the list of schemes are set at start-up; a read-write lock guards them. Any thread may
+ * call. */
 #include "storage/file.h"
 
 #include <limits.h>
@@ -64,8 +65,8 @@ bool dp_storage_has_roots(void) {
   return has_roots;
 }
 
-/* The path with links resolved as far as it exists; what does not exist yet is appended as it is.
- * NULL when that rest has a ".." in it, which nobody can judge. */
+/* The path with links resolved as far as it exists; the rest, which does not exist yet, is appended
+ * unchanged. NULL when the rest has a ".." in it, whose meaning is not known. */
 static char *resolve(const char *path) {
   char *head = path[0] ? dp_strdup(path) : dp_strdup(".");
   dp_text rest = {0};

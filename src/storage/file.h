@@ -1,13 +1,15 @@
-/* Files, wherever they are. A path is plain ("/data/model") or has a scheme ("hdfs://host/model");
- * each scheme is served by a table of functions, plain paths and file:// by the operating system's.
+/* Files of all file systems. A path is plain ("/data/model") or has a scheme ("hdfs://host/model").
+ * A table of functions serves each scheme; plain paths and file:// are the operating system's.
  *
- * What is written to last goes to a temporary name first and is renamed (dp_file_create_atomic): a
- * reader sees all of it or nothing, and it outlives this process. A thread then brings it to the
- * disk, so that nobody waits for that; a failure is logged at once and is the answer to the next
- * commit. Errors carry TensorFlow's codes and
- * the form "<path>; No such file or directory". Once roots are set, every path must lie under one
- * of them, links and ".." resolved.
- * A dp_file may be read (and written at offsets) by many threads at once; appends have one writer.
+ * A file that must be complete is made with dp_file_create_atomic: it is written under a temporary
+ * name and renamed by dp_file_commit, so that a reader sees all of it or nothing, and a crash of
+ * the process does not lose it. A thread then syncs it to the disk while its writer goes on; a
+ * failure of that is logged at once and is returned by the next commit. dp_storage_sync_commits
+ * changes this.
+ *
+ * Errors have TensorFlow's codes and the form "<path>; No such file or directory". Once roots are
+ * set, every path must be under one of them; links and ".." are resolved first, as far as the path
+ * exists. Many threads may read a dp_file, or write at offsets, at once; appends have one writer.
  * Fault points: storage.open, storage.read, storage.write, storage.sync, storage.rename. */
 #ifndef DP_STORAGE_FILE_H
 #define DP_STORAGE_FILE_H
@@ -22,21 +24,21 @@ typedef struct dp_file_system_ops dp_file_system_ops;
 
 typedef enum dp_file_mode {
   DP_FILE_READ,
-  DP_FILE_CREATE, /* empties what is there */
-  DP_FILE_APPEND, /* keeps what is there */
+  DP_FILE_CREATE, /* empties an existing file */
+  DP_FILE_APPEND, /* keeps the contents of an existing file */
 } dp_file_mode;
 
 typedef struct dp_file_information {
   uint64_t size;
   int64_t modified_nanos;
-  uint64_t identity; /* another one after a rename onto the path; 0: not known */
+  uint64_t identity; /* changes when another file is renamed to the path; 0: not known */
   bool is_folder;
 } dp_file_information;
 
 typedef DP_ARRAY(char *) dp_name_list;
 void dp_name_list_deinit(dp_name_list *list);
 
-/* One scheme. `path` is what the user wrote, scheme included. */
+/* The functions of one scheme. `path` is what the user wrote, with the scheme. */
 struct dp_file_system_ops {
   const char *scheme; /* "hdfs" */
   dp_status *(*open)(const char *path, dp_file_mode mode, dp_file **file_out);
@@ -46,14 +48,14 @@ struct dp_file_system_ops {
   dp_status *(*remove)(const char *path);
   dp_status *(*remove_folder)(const char *path);
   dp_status *(*rename)(const char *from, const char *to); /* replaces `to` */
-  /* See dp_file_read_small. NULL: every file is opened. */
+  /* See dp_file_read_small. When NULL, every file is opened. */
   dp_status *(*read_small)(const char *path, void *to, size_t *length_out, dp_file **file_out);
-  /* Makes the new name in the folder of `path` last. May be NULL. */
+  /* Syncs the folder of `path`, so that a new name in it survives a power failure. May be NULL. */
   void (*sync_folder)(const char *path);
 };
 
 typedef struct dp_file_ops {
-  /* Up to `length` bytes; less only at the end of the file. */
+  /* Reads up to `length` bytes; fewer only at the end of the file. */
   dp_status *(*read)(dp_file *file, uint64_t offset, void *to, size_t length, size_t *read_out);
   dp_status *(*write)(dp_file *file, uint64_t offset, const void *data, size_t length);
   /* Tells the final size before writing; a hint. May be NULL. */
@@ -63,47 +65,48 @@ typedef struct dp_file_ops {
   dp_status *(*resize)(dp_file *file, uint64_t size);
   dp_status *(*sync)(dp_file *file);
   dp_status *(*size)(dp_file *file, uint64_t *size_out);
-  dp_status *(*close)(dp_file *file); /* frees it, whatever it returns */
-  /* Brings a file that has got its name, and the name, to the disk, unless it has been replaced.
-   * NULL: files must be synced and closed before they are renamed. */
+  dp_status *(*close)(dp_file *file); /* frees the file, even when it returns an error */
+  /* Syncs a renamed file and its folder; does nothing when the file was removed or replaced. When
+   * NULL, files are synced and closed before they are renamed. */
   dp_status *(*settle)(dp_file *file);
 } dp_file_ops;
 
-/* What every file begins with. */
+/* The first member of the struct of every file system's files. */
 struct dp_file {
   const dp_file_ops *ops;
-  char *path;       /* where it is now: the temporary name of an atomic file */
+  char *path;       /* the current path: of an atomic file the temporary one */
   char *final_path; /* of an atomic file; else NULL */
-  uint64_t end;     /* where it ended when it was opened, and where dp_file_append goes on */
+  uint64_t end;     /* where dp_file_append writes; the size of the file when it was opened */
 };
 
-/* Adds a scheme; `ops` must live for ever. At start-up. */
+/* Adds a scheme, at start-up; `ops` must live as long as the process. */
 void dp_storage_register(const dp_file_system_ops *ops);
-/* From now on only paths under these folders (copied); none: everything is allowed.
- * INVALID_ARGUMENT when a root is not a folder. */
+/* From now on only paths under these folders are allowed; with no folders, all paths are. The names
+ * are copied. INVALID_ARGUMENT when a root does not exist. */
 DP_MUST_USE dp_status *dp_storage_set_roots(const char *const *roots, size_t count);
-/* Whether there are such folders. */
+/* Whether there are roots. */
 bool dp_storage_has_roots(void);
-/* PERMISSION_DENIED when the path leaves the roots. */
+/* PERMISSION_DENIED when the path is not under a root. */
 DP_MUST_USE dp_status *dp_storage_check_path(const char *path);
-/* Whether a commit waits until the disk has the file, which costs what the disk costs and lets a
- * file replace another one even when the machine loses its power. At start-up. */
+/* With `before`, a commit syncs the file before it renames it. The writer waits for the disk then,
+ * but after a power failure there is the old file or the new one. To be called at start-up. */
 void dp_storage_sync_commits(bool before);
-/* Waits until the disk has all that was committed. */
+/* Waits until all committed files are synced. Returns the first failure that was not returned yet.
+ */
 DP_MUST_USE dp_status *dp_storage_settle(void);
 
 /* ---- Files ---- */
 DP_MUST_USE dp_status *dp_file_open(const char *path, dp_file_mode mode, dp_file **file_out);
-/* A new file that appears under `path` only with dp_file_commit. */
+/* A new file that appears under `path` only when dp_file_commit renames it. */
 DP_MUST_USE dp_status *dp_file_create_atomic(const char *path, dp_file **file_out);
-/* Closes and renames; see above for the sync. The file is gone afterwards in any case; on failure
- * no trace is left. */
+/* Renames the file to its final path; it is synced and closed before or after that (see above).
+ * Consumes `file`, also on failure; then the temporary file is removed. */
 DP_MUST_USE dp_status *dp_file_commit(dp_file *file);
-/* Closes and removes an atomic file that is not to be. */
+/* Closes and removes an atomic file that is not to be committed. */
 void dp_file_abandon(dp_file *file);
 /* Closes; accepts NULL. */
 DP_MUST_USE dp_status *dp_file_close(dp_file *file);
-/* For readers, whose close cannot lose anything. */
+/* Closes and ignores errors: for files that were only read. */
 void dp_file_discard(dp_file *file);
 
 DP_MUST_USE dp_status *dp_file_read(dp_file *file, uint64_t offset, void *to, size_t length,
@@ -114,8 +117,8 @@ DP_MUST_USE dp_status *dp_file_write(dp_file *file, uint64_t offset, const void 
                                      size_t length);
 DP_MUST_USE dp_status *dp_file_append(dp_file *file, const void *data, size_t length);
 void dp_file_reserve(dp_file *file, uint64_t size);
-/* Asks that writes go to the disk past the system's cache: from now on offsets, lengths and
- * addresses must be multiples of DP_FILE_DIRECT_ALIGNMENT. False when that is not to be had. */
+/* Asks that writes bypass the page cache (O_DIRECT). When it returns true, offsets, lengths and
+ * addresses of writes must be multiples of DP_FILE_DIRECT_ALIGNMENT from now on. */
 #define DP_FILE_DIRECT_ALIGNMENT 4096
 bool dp_file_set_direct(dp_file *file);
 DP_MUST_USE dp_status *dp_file_resize(dp_file *file, uint64_t size);
@@ -127,27 +130,29 @@ DP_MUST_USE dp_status *dp_path_information(const char *path, dp_file_information
 bool dp_path_exists(const char *path);
 /* Names in a folder, sorted. */
 DP_MUST_USE dp_status *dp_path_list(const char *path, dp_name_list *names);
-DP_MUST_USE dp_status *dp_path_make_folder(const char *path); /* ALREADY_EXISTS when there */
-/* With all parents; fine when there. */
+DP_MUST_USE dp_status *dp_path_make_folder(const char *path); /* ALREADY_EXISTS when it exists */
+/* With all parents; no error when it exists. */
 DP_MUST_USE dp_status *dp_path_make_folders(const char *path);
 DP_MUST_USE dp_status *dp_path_remove(const char *path);
 DP_MUST_USE dp_status *dp_path_remove_folder(const char *path); /* must be empty */
 DP_MUST_USE dp_status *dp_path_rename(const char *from, const char *to);
-/* Paths that match a pattern with * ? [..] in any part, sorted; none is no error. */
+/* Paths that match a pattern with * ? [..] in any part, sorted; no match is no error. */
 DP_MUST_USE dp_status *dp_path_match(const char *pattern, dp_name_list *paths);
 /* "a/b" of "a/b/c", "/" of "/c", "" of "c"; malloc'd. */
 char *dp_path_folder(const char *path);
 
 /* ---- Whole files ---- */
-/* With the fewest calls: a file that is small and at hand goes to `to`, which has room for
- * DP_FILE_SMALL_BYTES, and *file_out is NULL. Any other file is opened for reading. */
+/* Reads a small file with few system calls. When it is smaller than DP_FILE_SMALL_BYTES and in the
+ * page cache, its contents are in `to`, which has room for DP_FILE_SMALL_BYTES, and *file_out is
+ * NULL. Any other file is opened for reading. */
 #define DP_FILE_SMALL_BYTES ((size_t)4096)
 DP_MUST_USE dp_status *dp_file_read_small(const char *path, void *to, size_t *length_out,
                                           dp_file **file_out);
-/* Into malloc'd memory with a NUL behind. RESOURCE_EXHAUSTED beyond `limit`. */
+/* Reads a file into malloc'd memory, followed by a NUL. RESOURCE_EXHAUSTED when it has more than
+ * `limit` bytes. */
 DP_MUST_USE dp_status *dp_file_read_whole(const char *path, uint64_t limit, char **data_out,
                                           size_t *length_out);
-/* Atomically. */
+/* Writes an atomic file and commits it. */
 DP_MUST_USE dp_status *dp_file_write_whole(const char *path, const void *data, size_t length);
 
 #endif

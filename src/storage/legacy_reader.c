@@ -1,9 +1,10 @@
-/* Reads V1 checkpoints (legacy.h): the lists of all shards are joined when the reader opens, values
+/* Reads V1 checkpoints (legacy.h). The lists of all shards are joined when the reader opens; values
  * are decoded when they are asked for.
  *
- * A graph restores each variable with an op of its own, all from one checkpoint. Readers that are
- * given back therefore wait a few seconds for the next op; they are used again as long as the files
- * under their names are the ones they have open. */
+ * A graph restores each variable with an op of its own, all from one checkpoint. Therefore readers
+ * that are given back stay open for a few seconds for the next op. Such a reader is used again only
+ * if its paths still name the files that it has open. A mutex guards the list of idle readers; the
+ * timer thread destroys them. */
 #include <pthread.h>
 #include <string.h>
 #include "base/arena.h"
@@ -20,14 +21,14 @@
 enum { MOST_IDLE = 8 };
 static const int64_t idle_nanos = INT64_C(5000000000);
 
-typedef struct shard {
+typedef struct legacy_shard {
   char *path;
   dp_file_information information; /* from before it was opened */
   dp_file *file;
   dp_table_reader *table;
-} shard;
+} legacy_shard;
 
-/* A tensor: its slices and in which shard each is. */
+/* A tensor: its slices, and the shard that holds each. */
 typedef struct saved_tensor {
   dp_dtype dtype;
   dp_shape shape;
@@ -37,12 +38,12 @@ typedef struct saved_tensor {
 
 struct dp_legacy_reader {
   char *pattern;
-  DP_ARRAY(shard) shards;
+  DP_ARRAY(legacy_shard) shards;
   dp_map *tensors;
   int64_t idle_since;
 };
 
-static void close_shard(shard *shard) {
+static void close_shard(legacy_shard *shard) {
   dp_table_reader_destroy(shard->table);
   dp_file_discard(shard->file);
   dp_free(shard->path);
@@ -128,7 +129,7 @@ static dp_status *read_list(dp_legacy_reader *reader, size_t shard, const char *
 }
 
 static dp_status *open_shard(dp_legacy_reader *reader, const char *path) {
-  shard shard = {.path = dp_strdup(path)};
+  legacy_shard shard = {.path = dp_strdup(path)};
   dp_status *status = dp_path_information(path, &shard.information);
   if (!status)
     status = dp_file_open(path, DP_FILE_READ, &shard.file);
@@ -176,7 +177,7 @@ static dp_status *open_all(const char *pattern, dp_legacy_reader **reader_out) {
   return NULL;
 }
 
-/* ---- Readers that wait ---- */
+/* ---- Idle readers ---- */
 static struct {
   pthread_mutex_t mutex;
   DP_ARRAY(dp_legacy_reader *) readers; /* the longest idle first */
@@ -211,7 +212,7 @@ static void start_timer(void) {
   dp_timer_start(idle.readers.items[0]->idle_since + idle_nanos, end_oldest, NULL);
 }
 
-static bool is_unchanged(const shard *shard) {
+static bool is_unchanged(const legacy_shard *shard) {
   dp_file_information now;
   dp_status *status = dp_path_information(shard->path, &now);
   bool is_same = !status && now.identity != 0 && now.identity == shard->information.identity &&
@@ -221,7 +222,7 @@ static bool is_unchanged(const shard *shard) {
   return is_same;
 }
 
-/* Whether the pattern still leads to the files that the reader has open. */
+/* Whether the pattern still matches exactly the files that the reader has open. */
 static bool is_current(const dp_legacy_reader *reader) {
   if (strpbrk(reader->pattern, "*?[\\")) {
     dp_name_list paths = {0};
@@ -284,7 +285,7 @@ bool dp_legacy_reader_find(dp_legacy_reader *reader, dp_view name, dp_dtype *dty
   return true;
 }
 
-/* The file's TensorProto has values only: dtype and shape are put in front of them. */
+/* The TensorProto in the file has only values: dtype and shape are added in front of them. */
 static dp_status *add_head(const saved_tensor *tensor, const dp_shape *shape, dp_arena *arena,
                            dp_rope *message) {
   uint8_t *shape_bytes, number[20];
@@ -310,7 +311,7 @@ static dp_status *decode_values(const saved_tensor *tensor, const dp_shape *shap
   }
   dp_rope_deinit(&message);
   DP_RETURN_IF_ERROR(status);
-  /* The values may bring a dtype and a shape of their own, which count more. */
+  /* A damaged file's values may have a dtype and a shape too, which override those in front. */
   if (decoded.dtype != tensor->dtype || !dp_shape_equal(&decoded.shape, shape)) {
     dp_tensor_deinit(&decoded);
     return dp_status_create(DP_DATA_LOSS, "a stored slice has another shape or dtype");
@@ -319,8 +320,8 @@ static dp_status *decode_values(const saved_tensor *tensor, const dp_shape *shap
   return NULL;
 }
 
-/* The last field of that number, if it has bytes; false when there is none or the message is
- * malformed. Unpacking the message would copy the tensor. */
+/* Finds the last field of that number in a message; false when there is none, when it is not bytes,
+ * or when the message is malformed. Unpacking the message would copy the tensor. */
 static bool find_bytes(dp_view message, uint64_t number, dp_view *bytes_out) {
   const uint8_t *at = (const uint8_t *)message.data, *end = at + message.length;
   bool is_found = false;
@@ -375,15 +376,15 @@ static dp_status *read_stored(dp_legacy_reader *reader, dp_view name, const save
     return DP_INVALID("Error copying slice data");
   dp_shape shape;
   DP_RETURN_IF_ERROR(dp_slice_shape(slice, &tensor->shape, &shape));
-  /* A value takes at least a byte: a shape that claims more than is there lies. */
+  /* A value takes at least one byte: a shape with more elements than bytes is wrong. */
   if (shape.elements > 0 && (uint64_t)shape.elements > values.length)
     return dp_status_create(DP_DATA_LOSS, "%.*s: too few values for the shape %s", (int)name.length,
                             name.data, dp_shape_text(&shape));
   return decode_values(tensor, &shape, values, dp_table_reader_memory(table), arena, tensor_out);
 }
 
-/* One tensor of several stored slices. All are there before memory is taken for the whole, whose
- * size is only a claim until then. */
+/* Makes one tensor from several stored slices. All slices are read before memory is taken for the
+ * whole: until then its size is only what the file claims. */
 static dp_status *join_slices(dp_legacy_reader *reader, dp_view name, const saved_tensor *tensor,
                               const dp_slice *slice, const size_t *chosen, size_t count,
                               dp_arena *arena, dp_tensor *tensor_out) {

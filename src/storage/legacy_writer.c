@@ -1,5 +1,6 @@
-/* Writes V1 checkpoints (legacy.h). Values go into the typed fields of TensorProto (the only ones
- * that old readers look at), without dtype and shape. */
+/* Writes V1 checkpoints (legacy.h). Values go into the typed fields of TensorProto, the only ones
+ * that old readers look at, without dtype and shape. dp_legacy_writer_add encodes them in memory;
+ * dp_legacy_writer_finish sorts the entries and writes the table. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
@@ -18,7 +19,7 @@ typedef struct record {
 struct dp_legacy_writer {
   char *path;
   dp_arena *arena;
-  dp_map *names; /* name to its SavedSliceMeta */
+  dp_map *names; /* from the name of a tensor to its SavedSliceMeta */
   DP_ARRAY(Tensorflow__SavedSliceMeta *) tensors;
   dp_map *keys;
   DP_ARRAY(record) records;
@@ -51,7 +52,7 @@ void dp_legacy_writer_destroy(dp_legacy_writer *writer) {
 enum { FLOAT_VAL = 5, DOUBLE_VAL, INT_VAL, STRING_VAL, SCOMPLEX_VAL, INT64_VAL, BOOL_VAL };
 enum { DCOMPLEX_VAL = 12, HALF_VAL = 13 };
 
-/* The field of TensorProto; 0 for dtypes that V1 does not have. */
+/* The field of TensorProto for values of a dtype; 0 for dtypes that V1 does not have. */
 static int field_of(dp_dtype dtype) {
   switch (dtype) {
   case DP_FLOAT:
@@ -109,7 +110,8 @@ static size_t head_length(int field, uint64_t length) {
   return count + dp_put_varint(head + count, length);
 }
 
-/* Of the values without their head; of strings with all their heads. */
+/* The length of the encoded values: for strings with the tag and length of each, for other dtypes
+ * without the tag and length of the packed field. */
 static uint64_t packed_length(const dp_tensor *tensor, int field) {
   int64_t count = dp_tensor_elements(tensor);
   uint64_t length = 0;
@@ -127,7 +129,7 @@ static uint64_t packed_length(const dp_tensor *tensor, int field) {
   return length;
 }
 
-/* The TensorProto's bytes. */
+/* Appends the TensorProto. */
 static void add_values(const dp_tensor *tensor, int field, uint64_t packed, dp_text *bytes) {
   int64_t count = dp_tensor_elements(tensor);
   uint8_t varint[10];

@@ -1,4 +1,7 @@
-/* Paths: names in folders, making and removing them, and patterns. */
+/* Paths: asking about files, listing, making and removing folders, renaming, and patterns. Each
+ * function checks the roots and calls the functions of the path's file system. No state, any
+ * thread.
+ */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +110,8 @@ char *dp_path_folder(const char *path) {
 }
 
 /* ---- Patterns ---- */
-/* Walks the parts of the pattern; `prefix` is what has matched so far, with its slash. */
+/* Adds the paths below `prefix` that match `rest`, part by part. `prefix` is the part that has
+ * matched so far, with its slash. */
 static dp_status *match_below(const dp_file_system_ops *ops, const char *prefix, const char *rest,
                               dp_name_list *paths) {
   while (rest[0] == '/')
@@ -116,7 +120,7 @@ static dp_status *match_below(const dp_file_system_ops *ops, const char *prefix,
   bool is_last = rest[length] == '\0';
   dp_status *status = NULL;
   if ((length == 1 && rest[0] == '.') || (length == 2 && rest[0] == '.' && rest[1] == '.'))
-    return NULL; /* behind a pattern only names that are listed count */
+    return NULL; /* behind a pattern "." and ".." match nothing: no listing has them */
   if (length == 0 || strcspn(rest, "*?[\\") >= length) { /* no pattern in this part */
     dp_text path = {0};
     dp_text_printf(&path, "%s%.*s%s", prefix, (int)length, rest, is_last ? "" : "/");
@@ -134,7 +138,7 @@ static dp_status *match_below(const dp_file_system_ops *ops, const char *prefix,
   }
   char *part = dp_strndup(rest, length);
   dp_name_list names = {0};
-  dp_status_release(ops->list(prefix[0] ? prefix : ".", &names)); /* not there: nothing matches */
+  dp_status_release(ops->list(prefix[0] ? prefix : ".", &names)); /* fails: nothing matches */
   for (size_t i = 0; i < names.count && !status; ++i) {
     if (fnmatch(part, names.items[i], FNM_PATHNAME) != 0)
       continue;
@@ -151,7 +155,7 @@ static dp_status *match_below(const dp_file_system_ops *ops, const char *prefix,
   return status;
 }
 
-/* What of the pattern needs no matching: up to the last slash before the first special character.
+/* The length of the part without patterns: up to the last slash before the first special character.
  */
 static size_t fixed_length(const char *pattern) {
   size_t special = strcspn(pattern, "*?[\\");

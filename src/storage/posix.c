@@ -1,5 +1,6 @@
-/* The operating system's files. Reads and writes are at offsets (pread, pwrite), so that many
- * threads work on one file. */
+/* The operating system's files: the table of functions for plain paths and file://. Reads and
+ * writes are at offsets (pread, pwrite), so that many threads may use one file. Errors are
+ * TensorFlow's for the same errno. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,7 @@ static bool posix_set_direct(dp_file *base) {
   return flags >= 0 && fcntl(file->descriptor, F_SETFL, flags | O_DIRECT) == 0;
 }
 
-/* Some file systems accept O_DIRECT and then refuse to write: goes on without. */
+/* Some file systems accept O_DIRECT and then refuse to write. This turns O_DIRECT off. */
 static bool stop_direct(posix_file *file) {
   int flags = fcntl(file->descriptor, F_GETFL);
   return flags >= 0 && (flags & O_DIRECT) &&
@@ -77,7 +78,7 @@ static dp_status *posix_write(dp_file *base, uint64_t offset, const void *data, 
 }
 
 static void posix_reserve(dp_file *base, uint64_t size) {
-  /* Fails on some file systems: then writing simply extends the file. */
+  /* Fails on some file systems; writing then extends the file. */
   if (fallocate(((posix_file *)base)->descriptor, 0, 0, (off_t)size) != 0)
     return;
 }
@@ -88,7 +89,7 @@ static dp_status *posix_sync(dp_file *base) {
   return NULL;
 }
 
-/* File systems without such a thing are forgiven. */
+/* Errors are ignored: some file systems cannot sync a folder. */
 static void posix_sync_folder(const char *path) {
   char *folder = dp_path_folder(dp_posix_path(path));
   int descriptor = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -102,7 +103,7 @@ static void posix_sync_folder(const char *path) {
 static dp_status *posix_settle(dp_file *base) {
   struct stat information;
   if (fstat(((posix_file *)base)->descriptor, &information) == 0 && information.st_nlink == 0)
-    return NULL; /* removed or replaced: nobody will ever read it */
+    return NULL; /* removed or replaced: no one can open it any more */
   DP_RETURN_IF_ERROR(posix_sync(base));
   posix_sync_folder(base->final_path);
   return NULL;
@@ -178,10 +179,11 @@ static dp_status *posix_open(const char *path, dp_file_mode mode, dp_file **file
   return make_file(path, mode, descriptor, file_out);
 }
 
-/* A read that may not wait gives what lies in the system's cache, and fails for whatever is not
- * there, for folders and for files that the system makes up as they are read. So where it gives
- * less than the first page of a file has room for, that is all of the file: there is no need to ask
- * for its size. */
+/* A read with RWF_NOWAIT returns what is in the page cache. It fails when that is nothing, for
+ * folders and for files whose contents the kernel makes up (such as those in /proc). When it
+ * returns fewer bytes than the first page can have, that is the whole file, so its size need not be
+ * asked.
+ */
 static dp_status *posix_read_small(const char *path, void *to, size_t *length_out,
                                    dp_file **file_out) {
   int descriptor = -1;

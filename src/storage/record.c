@@ -1,4 +1,6 @@
-/* TFRecord files; see record.h. */
+/* TFRecord files (record.h). The reader takes bytes from an input stream, which unpacks them. The
+ * writer appends to a file of the caller's: as they are, through zlib, or in blocks of Snappy. A
+ * length in a file is not trusted: memory for a large record grows as its bytes come. */
 #include "storage/record.h"
 
 #include <string.h>
@@ -11,7 +13,7 @@
 #define FOOT_SIZE 4
 #define SMALL_SIZE ((size_t)16 << 20)
 #define WRITE_BUFFER ((size_t)64 << 10)
-/* Of Snappy; TensorFlow's readers take no larger ones. */
+/* The size of Snappy blocks before packing: the largest that TensorFlow's readers accept. */
 #define BLOCK_SIZE ((size_t)256 << 10)
 
 bool dp_record_compression_parse(dp_view text, dp_compression *compression_out) {
@@ -52,7 +54,8 @@ static dp_status *corrupted(uint64_t at) {
                           at ? "" : " (Is this even a TFRecord file?)");
 }
 
-/* A small record straight into the string, a large one through memory that grows as it comes. */
+/* Reads a small record straight into the string, a large one through memory that grows as the bytes
+ * come. */
 static dp_status *read_body(dp_record_reader *reader, uint64_t length, uint64_t at,
                             dp_tstring *record) {
   size_t done;
@@ -74,7 +77,7 @@ dp_status *dp_record_reader_next(dp_record_reader *reader, dp_tstring *record, b
   uint8_t head[HEAD_SIZE], foot[FOOT_SIZE];
   size_t count;
   DP_RETURN_IF_ERROR(dp_input_stream_read(reader->stream, head, HEAD_SIZE, &count));
-  if (count < HEAD_SIZE) { /* a head that is not whole yet: somebody may still be writing */
+  if (count < HEAD_SIZE) { /* an incomplete head: another process may still be writing */
     *more_out = false;
     return NULL;
   }
@@ -109,8 +112,8 @@ struct dp_record_writer {
   dp_compression compression;
   z_stream deflater;
   uint8_t *buffer;
-  size_t filled;   /* of the buffer, when nothing is deflated */
-  uint8_t *packed; /* of Snappy: a block with its head */
+  size_t filled;   /* bytes in the buffer, without zlib */
+  uint8_t *packed; /* for Snappy: a packed block with its head */
 };
 
 static bool is_deflated(const dp_record_writer *writer) {
@@ -158,7 +161,7 @@ static dp_status *deflate_bytes(dp_record_writer *writer, const void *data, size
   return NULL;
 }
 
-/* Packs what is in the buffer. */
+/* Packs the buffer as one Snappy block and writes it. */
 static dp_status *write_block(dp_record_writer *writer) {
   size_t length = dp_snappy_pack(writer->buffer, writer->filled, writer->packed + 4);
   for (int i = 0; i < 4; ++i)

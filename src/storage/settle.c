@@ -1,6 +1,7 @@
-/* Brings committed files to the disk, behind the back of whoever wrote them (file.h). Each waits
- * with its open file for one thread, which syncs the file and then the folder with its new name.
- * Whoever commits faster than the disk takes it ends up syncing himself. */
+/* Syncs committed files in the background, so that their writers do not wait for the disk (file.h).
+ * One thread takes the renamed files, which stay open until then, and syncs each file and then its
+ * folder. When too many files wait, dp_settle_has_room is false and the writers sync their files
+ * themselves. A mutex guards the state; any thread may call. */
 #include <pthread.h>
 #include "base/fault.h"
 #include "base/log.h"
@@ -15,7 +16,7 @@ static struct {
   pthread_cond_t changed;
   dp_pool *pool; /* one thread, started with the first file and never ended */
   size_t waiting;
-  dp_status *failure; /* the first that nobody has been told of */
+  dp_status *failure; /* the first that has not been returned yet */
   bool is_strict;
 } settle = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 

@@ -1,4 +1,5 @@
-/* Slices: see slice.h. Messages are TensorFlow's, which users of partitioned variables know. */
+/* Slices (slice.h): text, keys in tables, copying, covering. Error messages are TensorFlow's, which
+ * users of partitioned variables know. No state, any thread. */
 #include "storage/slice.h"
 
 #include <string.h>
@@ -82,7 +83,7 @@ bool dp_slice_intersect(const dp_slice *a, const dp_slice *b, dp_slice *both_out
 }
 
 /* ---- Text ---- */
-/* The next part of *rest up to `separator`. */
+/* The part of *rest up to `separator`; *rest becomes the text behind it. */
 static dp_view next_part(dp_view *rest, char separator) {
   const char *at = rest->length ? memchr(rest->data, separator, rest->length) : NULL;
   dp_view part = {rest->data, at ? (size_t)(at - rest->data) : rest->length};
@@ -92,7 +93,7 @@ static dp_view next_part(dp_view *rest, char separator) {
   return part;
 }
 
-/* TensorFlow's number parser passes over white space around the digits. */
+/* Parses a number with white space around the digits, as TensorFlow does. */
 static bool parse_number(dp_view text, int64_t *value_out) {
   while (text.length > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
     ++text.data;
@@ -172,7 +173,7 @@ dp_status *dp_slice_parse(dp_view text, dp_shape *whole_out, dp_slice *slice_out
   return NULL;
 }
 
-/* ---- Keys: numbers and strings encoded so that their bytes sort as they do ---- */
+/* ---- Keys: encodings whose bytes sort in the same order as the numbers and strings ---- */
 static void encode_unsigned(uint64_t value, dp_text *key) {
   uint8_t bytes[9];
   int length = 0;
@@ -182,7 +183,7 @@ static void encode_unsigned(uint64_t value, dp_text *key) {
   dp_text_append(key, bytes + 8 - length, (size_t)length + 1);
 }
 
-/* 0 stands as 0 255, 255 as 255 0; 0 1 ends the string. */
+/* Byte 0 is written as 0 255, and 255 as 255 0; the bytes 0 1 end the string. */
 static void encode_string(dp_view text, dp_text *key) {
   for (size_t i = 0; i < text.length; ++i) {
     dp_text_add_char(key, text.data[i]);
@@ -194,9 +195,9 @@ static void encode_string(dp_view text, dp_text *key) {
   dp_text_append(key, "\0\1", 2);
 }
 
-/* Big-endian two's complement in n bytes whose leading bits tell the sign and n: n - 1 bits equal
- * to the inverse of the sign bit's, then one that is not. n bytes hold 7 n - 1 bits and the sign.
- */
+/* n bytes, big-endian. For a value that is not negative: n one bits, a zero bit, and the value in
+ * the other 7 n - 1 bits. For a negative one: all bits of the encoding of ~value inverted. n is the
+ * smallest number of bytes that suffices. */
 static void encode_signed(int64_t value, dp_text *key) {
   uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
   int length = 1;
@@ -207,7 +208,7 @@ static void encode_signed(int64_t value, dp_text *key) {
     int shift = 8 * (length - 1 - i);
     bytes[i] = shift >= 64 ? 0 : (uint8_t)(magnitude >> shift);
   }
-  for (int bit = 0; bit < length; ++bit) /* `length` ones in front */
+  for (int bit = 0; bit < length; ++bit) /* the `length` one bits */
     bytes[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
   if (value < 0)
     for (int i = 0; i < length; ++i)
@@ -236,7 +237,7 @@ typedef struct copy_plan {
 static void copy_dimension(const copy_plan *plan, int axis, const char *from, char *to) {
   if (axis == plan->rank) {
     dp_tensor_copy_elements(plan->dtype, to, from, 1);
-  } else if (axis == plan->rank - 1) { /* contiguous on both sides */
+  } else if (axis == plan->rank - 1) { /* contiguous in both slices */
     dp_tensor_copy_elements(plan->dtype, to, from, plan->count[axis]);
   } else {
     for (int64_t i = 0; i < plan->count[axis]; ++i)

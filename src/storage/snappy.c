@@ -1,6 +1,6 @@
-/* Snappy streams; the contract is in snappy.h. Packing looks for four bytes that came before, by a
- * small table of where each hash was seen last, within blocks of 64 KB: so a copy never reaches
- * farther back than its two bytes can say. */
+/* Snappy streams (snappy.h). Packing works on blocks of 64 KiB, so that the distance of a copy fits
+ * in two bytes. It looks for four bytes that occurred before in the block; a small table says where
+ * each hash of four bytes was seen last. No state, any thread. */
 #include "storage/snappy.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@ bool dp_snappy_length(const uint8_t *data, size_t length, uint64_t *length_out) 
   return dp_get_varint(data, data + length, length_out) != NULL && *length_out <= UINT32_MAX;
 }
 
-/* One element's tag: how long it is and, for a copy, how far back. NULL when bytes are missing. */
+/* Reads the tag of an element: its length and, for a copy, the distance to its source. NULL when
+ * bytes are missing. */
 static const uint8_t *read_element(const uint8_t *at, const uint8_t *end, size_t *length_out,
                                    size_t *distance_out) {
   uint8_t tag = *at++;
@@ -96,7 +97,7 @@ static uint8_t *put_literal(uint8_t *to, const uint8_t *data, size_t length) {
   return to + length;
 }
 
-/* A copy says at most 64 bytes. */
+/* One copy element copies at most 64 bytes, so a longer copy takes several. */
 static uint8_t *put_copy(uint8_t *to, size_t distance, size_t length) {
   while (length > 0) {
     size_t count = length < 64 ? length : 64;
@@ -120,7 +121,7 @@ static uint8_t *pack_block(const uint8_t *data, size_t length, uint8_t *to) {
     size_t before = seen[hash], count = 4;
     seen[hash] = (uint16_t)at;
     if (memcmp(data + before, data + at, 4) != 0) {
-      at += 1 + ((at - done) >> 5); /* the longer nothing is found, the faster it goes on */
+      at += 1 + ((at - done) >> 5); /* the longer nothing is found, the larger the steps */
       continue;
     }
     while (at + count < length && data[before + count] == data[at + count])

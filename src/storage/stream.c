@@ -1,12 +1,13 @@
-/* Input streams; see stream.h. The buffer holds what the reader sees; a compressed stream has a
- * second one for the file's bytes. */
+/* Input streams (stream.h). `buffer` holds unpacked bytes that have not been read yet; a compressed
+ * stream has a second buffer, `packed`, for the bytes of the file. A stream owns its file and its
+ * buffers and has one user at a time. */
 #include "storage/stream.h"
 
 #include <string.h>
 #include <zlib.h>
 #include "storage/snappy.h"
 
-/* What is taken at first for a large piece. */
+/* The first size of memory that grows (dp_input_stream_read_new). */
 #define STEP_SIZE ((size_t)16 << 20)
 
 struct dp_input_stream {
@@ -14,12 +15,12 @@ struct dp_input_stream {
   uint64_t file_offset;
   uint64_t position;
   uint8_t *buffer;
-  size_t capacity, begin, end; /* what is unread in the buffer */
-  bool at_end;                 /* nothing comes after the buffer */
+  size_t capacity, begin, end; /* the bytes [begin, end) of the buffer are unread */
+  bool at_end;                 /* no bytes come after the buffer */
   dp_compression compression;
   z_stream inflater;
   uint8_t *packed;
-  bool inflater_ended; /* a member is complete */
+  bool inflater_ended; /* a gzip member or the zlib stream is complete */
 };
 
 bool dp_compression_parse(dp_view text, dp_compression *compression_out) {
@@ -81,7 +82,7 @@ static dp_status *read_file(dp_input_stream *stream, uint8_t *to, size_t *length
   return NULL;
 }
 
-/* Takes what is in the packed buffer, and more from the file when that is empty. */
+/* Unpacks from the packed buffer, which is filled from the file when it is empty. */
 static dp_status *inflate_some(dp_input_stream *stream, bool *ended_out) {
   z_stream *inflater = &stream->inflater;
   if (inflater->avail_in == 0) {
@@ -95,7 +96,7 @@ static dp_status *inflate_some(dp_input_stream *stream, bool *ended_out) {
     }
   }
   if (stream->inflater_ended) {
-    if (stream->compression != DP_COMPRESSION_GZIP) { /* bytes behind the end do not count */
+    if (stream->compression != DP_COMPRESSION_GZIP) { /* bytes behind the end are ignored */
       *ended_out = true;
       return NULL;
     }
@@ -118,14 +119,14 @@ static dp_status *damaged_block(const dp_input_stream *stream) {
 
 #define BLOCK_HEAD ((size_t)4)
 
-/* The length in front of a block; *more_out is false at the end. It is not more than the file has.
- */
+/* Reads the length of the next block and checks that the file has as many bytes. *more_out is false
+ * at the end. */
 static dp_status *block_length(const dp_input_stream *stream, size_t *length_out, bool *more_out) {
   uint8_t head[BLOCK_HEAD];
   uint64_t size, before = stream->file_offset + BLOCK_HEAD;
   size_t count;
   DP_RETURN_IF_ERROR(dp_file_read(stream->file, stream->file_offset, head, BLOCK_HEAD, &count));
-  *more_out = count == BLOCK_HEAD; /* less: somebody may still be writing */
+  *more_out = count == BLOCK_HEAD; /* an incomplete head: another process may still be writing */
   if (!*more_out)
     return NULL;
   DP_RETURN_IF_ERROR(dp_file_size(stream->file, &size));
@@ -145,8 +146,9 @@ static dp_status *reserve(dp_input_stream *stream, size_t length) {
   return NULL;
 }
 
-/* The next block into the buffer, which grows to its size: no more than 64 times the packed one,
- * which Snappy cannot exceed. What is damaged is not passed by: each try says so again. */
+/* Unpacks the next block to the buffer, which grows to its size. That is at most 64 times the
+ * packed size, because Snappy cannot do better. A damaged block is not skipped: each call returns
+ * the error again. */
 static dp_status *fill_from_block(dp_input_stream *stream) {
   size_t packed;
   uint64_t length;
@@ -170,7 +172,7 @@ static dp_status *fill_from_block(dp_input_stream *stream) {
   return NULL;
 }
 
-/* Makes the buffer hold something again, unless the end has come. Only when it is empty. */
+/* Fills the buffer, which must be empty. It stays empty only at the end. */
 static dp_status *fill(dp_input_stream *stream) {
   stream->begin = stream->end = 0;
   if (stream->at_end)
@@ -196,7 +198,7 @@ static dp_status *fill(dp_input_stream *stream) {
 }
 
 /* ---- Reading ---- */
-/* Passes over `length` bytes, or as many as there are; copies them unless `to` is NULL. */
+/* Moves past `length` bytes, or as many as there are; copies them unless `to` is NULL. */
 static dp_status *advance(dp_input_stream *stream, char *to, uint64_t length, uint64_t *done_out) {
   uint64_t done = 0;
   while (done < length) {
@@ -259,7 +261,7 @@ dp_status *dp_input_stream_skip(dp_input_stream *stream, uint64_t length, uint64
   return advance(stream, NULL, length, skipped_out);
 }
 
-/* Appends without what is dropped. */
+/* Appends the bytes without "\r". */
 static void add_line_part(dp_text *line, const uint8_t *data, size_t length) {
   while (length > 0) {
     const uint8_t *dropped = memchr(data, '\r', length);

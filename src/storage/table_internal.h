@@ -1,4 +1,5 @@
-/* Constants of the table format and the Snappy decoder. */
+/* Constants of the table format, and the numbers in it: varints and little-endian fixed-size
+ * numbers. Other files of this room use the numbers too. */
 #ifndef DP_STORAGE_TABLE_INTERNAL_H
 #define DP_STORAGE_TABLE_INTERNAL_H
 
@@ -11,7 +12,7 @@
 #define DP_TABLE_RESTART_INTERVAL 16
 enum { DP_TABLE_PLAIN = 0, DP_TABLE_SNAPPY = 1 };
 
-/* Varints as the table, checkpoints and protocol buffers write them. */
+/* Varints, as tables, checkpoints and protocol buffers have them. */
 static inline size_t dp_put_varint(uint8_t *to, uint64_t value) {
   size_t length = 0;
   while (value >= 0x80) {
@@ -21,7 +22,7 @@ static inline size_t dp_put_varint(uint8_t *to, uint64_t value) {
   to[length++] = (uint8_t)value;
   return length;
 }
-/* The place behind the varint, or NULL. */
+/* Returns the address behind the varint, or NULL when it is malformed. */
 static inline const uint8_t *dp_get_varint(const uint8_t *at, const uint8_t *end,
                                            uint64_t *value_out) {
   uint64_t value = 0;

@@ -1,12 +1,12 @@
-/* Reads tables (table.h): the index block stays in memory, one data block at a time beside it. A
- * cursor over a block rebuilds keys from their shared prefixes; everything it follows is an offset
- * from a file and is checked against the block first. */
+/* Reads tables (table.h). The index block stays in memory; of the data blocks one is in memory at a
+ * time. A cursor over a block rebuilds keys from their shared prefixes. Offsets and lengths come
+ * from the file, so each is checked against the block before it is used. */
 #include <string.h>
 #include "base/checksum.h"
 #include "storage/snappy.h"
 #include "storage/table_internal.h"
 
-/* Checkpoints of version 1 keep whole tensors in a block. */
+/* A V1 checkpoint has a whole tensor in one block. */
 #define MAX_BLOCK_SIZE ((uint64_t)1 << 36)
 #define PAGE_SIZE ((size_t)4096)
 
@@ -45,7 +45,7 @@ static void block_deinit(block *block) {
   *block = (struct block){0};
 }
 
-/* Takes the memory over: splits the restarts off. */
+/* Consumes the reference to `memory`; splits the restarts off. */
 static dp_status *block_init(block *block, dp_buffer *memory, const uint8_t *data, size_t length) {
   block_deinit(block);
   *block = (struct block){.memory = memory, .data = data};
@@ -63,7 +63,7 @@ static dp_status *block_init(block *block, dp_buffer *memory, const uint8_t *dat
 static dp_status *unpack_snappy(const uint8_t *data, size_t length, dp_buffer **unpacked_out,
                                 size_t *length_out) {
   uint64_t unpacked_length;
-  /* A copy element makes at most 64 bytes from 2: what claims more lies. */
+  /* No element unpacks to more than 64 times its size: a longer unpacked length is wrong. */
   if (!dp_snappy_length(data, length, &unpacked_length) || unpacked_length / 64 > length)
     return data_loss("corrupted compressed block contents");
   dp_buffer *unpacked;
@@ -77,8 +77,8 @@ static dp_status *unpack_snappy(const uint8_t *data, size_t length, dp_buffer **
   return NULL;
 }
 
-/* Where in the memory to read bytes of the file to: at the same place in a page. A processor that
- * copies to just behind the source's place takes ten times as long. */
+/* Where in `memory` to read bytes of the file: at the same offset within a page as in the file. A
+ * copy to a slightly larger offset within a page takes ten times as long on some processors. */
 static uint8_t *place_in_page(const dp_buffer *memory, uint64_t offset) {
   return (uint8_t *)memory->data + ((offset - (uintptr_t)memory->data) & (PAGE_SIZE - 1));
 }
@@ -113,7 +113,8 @@ static dp_status *block_read(dp_table_reader *reader, uint64_t offset, uint64_t 
 }
 
 /* ---- Cursors ---- */
-/* Lengths of the entry at `offset`; NULL when it does not fit into the block. */
+/* Reads the lengths of the entry at `offset` and returns the address of its key; NULL when the
+ * entry does not fit into the block. */
 static const uint8_t *entry_at(const block *block, size_t offset, uint64_t *shared_out,
                                uint64_t *rest_out, uint64_t *value_out) {
   const uint8_t *end = block->data + block->length;
@@ -218,7 +219,7 @@ void dp_table_reader_destroy(dp_table_reader *reader) {
   dp_free(reader);
 }
 
-/* Brings the block that the index stands on into memory. */
+/* Reads the block of the current index entry, unless it is in memory. */
 static dp_status *load_block(dp_table_reader *reader) {
   const uint8_t *at = (const uint8_t *)reader->index_cursor.value.data;
   const uint8_t *end = at + reader->index_cursor.value.length;
@@ -234,7 +235,8 @@ static dp_status *load_block(dp_table_reader *reader) {
   return NULL;
 }
 
-/* When the data cursor ran off its block: to the first entry of the next one that has any. */
+/* When the data cursor is behind the end of its block, moves to the first entry of the next block
+ * that is not empty. */
 static dp_status *skip_empty(dp_table_reader *reader) {
   while (!reader->data_cursor.is_valid && reader->index_cursor.is_valid) {
     DP_RETURN_IF_ERROR(cursor_advance(&reader->index_cursor));

@@ -1,6 +1,6 @@
-/* Writes tables (table.h): collects entries into a block, writes the block when it is full, and
- * keeps for the index the shortest key that lies between two blocks, as TensorFlow does, so that
- * files come out equal to the byte. One thread. */
+/* Writes tables (table.h): collects entries in a block and writes the block when it is full. The
+ * index has for each block a short key between its last key and the first key of the next block,
+ * made by TensorFlow's rule, so that files are equal to the byte. One user at a time. */
 #include <string.h>
 #include "base/checksum.h"
 #include "storage/table_internal.h"
@@ -23,7 +23,7 @@ struct dp_table_writer {
   block_builder data, index;
   dp_text last_key;
   int64_t entry_count;
-  bool has_pending; /* a block is written whose index entry waits for the next key */
+  bool has_pending; /* the index entry of the last block waits for the next key */
   block_handle pending;
 };
 
@@ -78,7 +78,7 @@ static size_t block_size(const block_builder *block) {
   return block->bytes.length + (block->restarts.count + 1) * sizeof(uint32_t);
 }
 
-/* Restarts, trailer, out to the file. */
+/* Adds restarts and trailer to the block and writes it to the file. */
 static dp_status *block_write(dp_table_writer *writer, block_builder *block,
                               block_handle *handle_out) {
   uint8_t number[4];
@@ -126,7 +126,7 @@ static dp_status *flush(dp_table_writer *writer) {
   return NULL;
 }
 
-/* Shortens the last key to one that is still smaller than `limit` where they differ. */
+/* Shortens the key to one that is not smaller and still below `limit`, where that is possible. */
 static void shorten_before(dp_text *key, dp_view limit) {
   size_t most = key->length < limit.length ? key->length : limit.length;
   size_t at = 0;
@@ -141,7 +141,7 @@ static void shorten_before(dp_text *key, dp_view limit) {
   }
 }
 
-/* The same without a limit. */
+/* Shortens the last key of the table: as shorten_before, without a limit. */
 static void shorten_after(dp_text *key) {
   for (size_t i = 0; i < key->length; ++i) {
     if ((uint8_t)key->data[i] != 0xff) {

@@ -1,15 +1,16 @@
 /* Buffers, the threads' caches of free blocks, and the count of live bytes.
  *
- * A small buffer that a thread creates and releases touches only that thread's cache: no lock, no
- * atomic write. The cache holds a bounded list a class and trades half of it at a time with the
- * shared pool; it goes there whole when the thread ends.
+ * A small buffer that a thread creates and releases touches only that thread's cache: no lock and
+ * no atomic read-modify-write. The cache has a bounded list per class. A full list gives half of
+ * its blocks to the shared pool, an empty one takes up to half of its limit from there. When the
+ * thread ends, the shared pool gets all blocks of the cache.
  *
- * Bytes are counted by requested size. Large buffers change the common count at once. A thread adds
- * up what its small buffers changed and tells the common count when that passes a threshold (256
- * KiB, or a 256th of the limit if that is less), so peak_bytes, and the limit while it is not
- * reached, are exact to that much a thread. live_bytes is exact whenever nobody is changing it, and
- * a request is refused only by the exact sum. pooled_bytes leaves out what sits in thread caches.
- */
+ * Bytes are counted by requested size. A large buffer changes the common count at once. A thread
+ * sums up the changes by its small buffers and adds the sum to the common count when it passes a
+ * threshold (256 KiB, or a 256th of the limit if that is less). So peak_bytes may be off by one
+ * threshold per thread. live_bytes in the statistics is exact while no other thread creates or
+ * releases. A request is refused only by the exact sum over all threads. pooled_bytes leaves out
+ * the blocks in thread caches. */
 #include "tensor/buffer_internal.h"
 
 #include <pthread.h>
@@ -27,11 +28,11 @@ typedef struct thread_cache {
   _Atomic int64_t unpublished_bytes;
   _Atomic uint64_t requests;
   struct thread_cache *next;
-  struct thread_cache **link; /* what points to this one in `caches` */
+  struct thread_cache **link; /* the pointer in the list `caches` that points to this one */
 } thread_cache;
 
-/* NULL before the first use in a thread. A thread that is ending, whose cache has gone, has
- * thread_has_ended set and works with the shared pool directly. */
+/* own_cache is NULL before the first use in a thread. In a thread that is ending the cache is gone
+ * and thread_has_ended is set; such a thread uses the shared pool directly. */
 static _Thread_local thread_cache *own_cache __attribute__((tls_model("initial-exec")));
 static _Thread_local bool thread_has_ended;
 
@@ -100,7 +101,7 @@ static dp_status *memory_error(size_t size) {
                           size);
 }
 
-/* Whether `size` more bytes stay within the limit; counts nothing. */
+/* An error when `size` more bytes would pass the limit. Does not change the count. */
 static dp_status *check_limit(size_t size) {
   int64_t limit = relaxed(&limit_bytes);
   if (limit == 0 || relaxed(&live_bytes) + (int64_t)size <= limit)
@@ -171,7 +172,7 @@ static inline thread_cache *get_cache(void) {
   return __builtin_expect(cache != NULL, 1) ? cache : make_cache();
 }
 
-/* Gives the half of a full list that was not used last to the shared pool. */
+/* Gives half of a full list to the shared pool: the blocks that were released longest ago. */
 static void give_half(thread_cache *cache, int size_class) {
   uint32_t kept = cache->counts[size_class] / 2;
   dp_free_block *last_kept = cache->lists[size_class];
@@ -213,7 +214,8 @@ static inline dp_buffer *init_buffer(dp_free_block *block, int size_class, size_
   return buffer;
 }
 
-/* Large buffers, and any in a thread that is ending. */
+/* Takes a block from the shared pool: for a large buffer, or for any buffer of a thread that is
+ * ending. */
 static dp_status *create_shared(size_t size, dp_buffer **buffer_out) {
   if (size > DP_SIZE_LIMIT)
     return memory_error(size);

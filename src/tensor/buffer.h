@@ -1,12 +1,12 @@
 /* Buffers: reference-counted memory behind tensors, aligned to 64 bytes.
  *
- * A buffer from dp_buffer_create comes from a pool of size classes (the first touch of a page costs
- * 2.5 us per 4 KiB, so memory that has been touched is kept and used again): a cache in each thread
- * for small sizes, one shared list a class for large ones. A buffer from dp_buffer_wrap stands over
- * memory of somebody else (a client's, a received slice, a mapped file) and calls his release
- * function when the last reference goes. Buffers hold bytes only; what the bytes own is the
- * tensor's business, except that an `element_release` may be set. Any thread may retain and
- * release. */
+ * dp_buffer_create takes memory from a pool of size classes: each thread has a cache for small
+ * sizes, and large sizes have one shared list per class. The pool keeps memory because the first
+ * touch of a page costs 2.5 us per 4 KiB. dp_buffer_wrap makes a buffer over memory that the caller
+ * owns (a client's tensor, a received slice, a mapped file); the caller's release function is
+ * called when the last reference goes. A buffer knows only bytes. Where the bytes own something, as
+ * the elements of a string tensor do, a release function of dp_buffer_create_owning frees it. Any
+ * thread may retain and release. */
 #ifndef DP_TENSOR_BUFFER_H
 #define DP_TENSOR_BUFFER_H
 
@@ -30,13 +30,15 @@ struct dp_buffer {
   void *release_arg;
 };
 
-/* Not zeroed. RESOURCE_EXHAUSTED (size in the message) when the memory cannot be had or the limit
- * of dp_buffer_set_limit would be passed. size 0 is fine. */
+/* Not zeroed. RESOURCE_EXHAUSTED (the message names the size) when there is no memory, or when live
+ * buffers would exceed the limit of dp_buffer_set_limit. `size` may be 0. */
 DP_MUST_USE dp_status *dp_buffer_create(size_t size, dp_buffer **buffer_out);
-/* Pooled memory whose contents own something: `release` is called before the memory goes back. */
+/* Pooled memory whose contents own something: `release` is called before the memory goes back to
+ * the pool. */
 DP_MUST_USE dp_status *dp_buffer_create_owning(size_t size, dp_buffer_release_fn release, void *arg,
                                                dp_buffer **buffer_out);
-/* Stands over memory of the caller's; `release` (may be NULL) is called exactly once. */
+/* A buffer over memory of the caller's. `release` (may be NULL) is called exactly once, when the
+ * last reference goes. */
 dp_buffer *dp_buffer_wrap(void *data, size_t size, dp_buffer_release_fn release, void *arg);
 
 static inline dp_buffer *dp_buffer_retain(dp_buffer *buffer) {
@@ -49,8 +51,8 @@ static inline void dp_buffer_release(dp_buffer *buffer) {
   if (buffer && dp_refcount_release(&buffer->references))
     dp_buffer_destroy(buffer);
 }
-/* Whether the one reference that the caller holds is the only one, so that he may write. Never true
- * of wrapped memory: it may be a client's, or mapped for reading only. */
+/* Whether the caller's reference is the only one, so that it may write. Always false for wrapped
+ * memory, which may be a client's or mapped read-only. */
 static inline bool dp_buffer_is_unique(const dp_buffer *buffer) {
   return buffer && buffer->size_class >= 0 && dp_refcount_is_one(&buffer->references);
 }
@@ -69,8 +71,9 @@ void dp_buffer_reset_peak(void);
 void dp_buffer_set_limit(uint64_t bytes);
 /* Gives free pooled memory back to the system, down to `keep_bytes`. */
 void dp_buffer_trim(uint64_t keep_bytes);
-/* To be called every ten seconds or so: gives back what recent steps did not need, and all that is
- * free when no buffer has been asked for since the last call. Threads keep their small caches. */
+/* To be called about every ten seconds. Gives memory back to the system: the free memory that
+ * recent steps did not need, or all free memory when no buffer was created since the last call. The
+ * threads' caches of small blocks stay. */
 void dp_buffer_settle(void);
 
 #endif

@@ -1,11 +1,12 @@
 /* The shared part of the buffer pool, and the only place that asks the system for tensor memory.
  *
- * Small classes (up to 64 KiB) have a list each under a lock of its own; threads come here only
- * with or for whole batches. Large classes share one lock and one list by age. A request that finds
- * its class empty may take a block one or two steps larger. Free blocks are kept as long as live
- * and free bytes together stay below the peak of live bytes in the last two windows of some seconds
- * (and a fixed slack): a training loop finds all its memory again, a single huge step does not
- * hold its memory forever. The oldest blocks go first. Any thread may call. */
+ * Each small class (up to 64 KiB) has a list with its own lock; threads give and take whole batches
+ * of small blocks. Each large class has a list too, but all of them share one lock, and one more
+ * list links their blocks by age. A request for a large block whose class is empty may take a block
+ * one or two classes larger. Large free blocks are kept while live and free bytes together stay
+ * below a bound: the peak of live bytes in the last two windows of some seconds, and a fixed slack.
+ * So a training loop finds its memory again, and one huge step does not hold its memory for ever.
+ * The oldest blocks go first. Any thread may call. */
 #include "tensor/buffer_internal.h"
 
 #include <pthread.h>
@@ -32,8 +33,9 @@ static small_list small_lists[DP_SMALL_CLASSES] = {
     [0 ... DP_SMALL_CLASSES - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
 static _Atomic uint64_t small_pooled_bytes;
 
-/* All below is guarded by large_mutex, except the atomics, which readers look at without it. */
-/* Held for some tens of nanoseconds: worth a short spin before sleeping. */
+/* large_mutex guards the lists of the large classes and the window. The atomics are also read
+ * without it. It is held for some tens of nanoseconds, so a thread spins shortly before it sleeps.
+ */
 static pthread_mutex_t large_mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static dp_free_block *large_lists[DP_SIZE_CLASSES];
 static dp_free_block *oldest;
@@ -58,8 +60,8 @@ static void *map_memory(size_t bytes) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* As map_memory, but starting where a huge page may: loops over such memory miss the TLB less, and
- * its first touch costs a fault every 2 MiB instead of every 4 KiB. */
+/* As map_memory, but aligned to a huge page and with huge pages requested: loops over such memory
+ * have fewer TLB misses, and its first touch costs one fault per 2 MiB instead of one per 4 KiB. */
 static void *map_huge(size_t bytes) {
   char *memory = map_memory(bytes + HUGE_PAGE);
   if (!memory)
@@ -159,7 +161,7 @@ static void trim_small(uint64_t keep_bytes) {
   }
 }
 
-/* ---- Large classes (large_mutex held in all static functions) ---------------------------------
+/* ---- Large classes: link_, unlink_, evict_ and find_large and large_keep_bytes need large_mutex
  */
 
 static void link_large(dp_free_block *block) {
@@ -211,7 +213,8 @@ static dp_free_block *evict_large(uint64_t keep_bytes) {
   return chain;
 }
 
-/* How many free bytes are worth keeping beside `live_bytes`. */
+/* How many free bytes to keep when buffers hold `live_bytes`. Starts a new window when the current
+ * one is over. */
 static uint64_t large_keep_bytes(uint64_t live_bytes, int64_t now) {
   uint64_t peak = atomic_load_explicit(&window_peak, memory_order_relaxed);
   if (now >= window_end) {

@@ -1,8 +1,8 @@
-/* The table of data types, spread into the questions that are asked about it.
+/* Names, sizes and kinds of data types: arrays made from the one table in dtype.h.
  *
- * The names are those of TensorFlow's DataTypeString, which end up in error messages and node
- * attributes; the parser takes its other spellings too ("float32", "DT_FLOAT"). All data here is
- * constant: any thread may call. */
+ * The names are those of TensorFlow's DataTypeString, which appear in error messages and node
+ * attributes; the parser also reads the spellings of Python and of the protocol ("float32",
+ * "DT_FLOAT"). All data here is constant: any thread may call. */
 #include "tensor/dtype.h"
 
 #define NAMED_TYPES DP_DTYPE_END

@@ -1,4 +1,6 @@
-/* Data types, numbered as TensorFlow numbers them on the wire and in its C API. */
+/* Data types, numbered as TensorFlow numbers them on the wire and in its C API. One table gives the
+ * enum, the names and the sizes. A plain `int` in an interface may also be a reference type (see
+ * DP_REF_OFFSET); a dp_dtype never is one. All data is constant: any thread may call. */
 #ifndef DP_TENSOR_DTYPE_H
 #define DP_TENSOR_DTYPE_H
 
@@ -7,8 +9,8 @@
 #include <stdint.h>
 #include "base/text.h"
 
-/* X(name, number, text, size in memory). Strings, resources and variants hold objects: see
- * tensor/tensor.h for their element types. int4 and friends take a byte an element in memory. */
+/* X(name, number, text, bytes per element in memory). The elements of strings, resources and
+ * variants are objects: see tensor/tensor.h. Types of 4 and 2 bits take one byte per element. */
 #define DP_DTYPE_TABLE(X)                                                                          \
   X(FLOAT, 1, "float", 4)                                                                          \
   X(DOUBLE, 2, "double", 8)                                                                        \
@@ -66,12 +68,12 @@ typedef uint64_t dp_dtype_set;
 
 /* True for the numbers of the table (not for references). */
 bool dp_dtype_is_valid(int number);
-/* "float", "int32_ref", or "unknown dtype" text; static. */
+/* "float", "int32_ref"; "unknown dtype" for other numbers. Static text. */
 const char *dp_dtype_name(int number);
-/* Accepts "float", "float32", "int32_ref", "DT_FLOAT"; DP_INVALID_DTYPE if none. May return a
- * reference number. */
+/* Reads "float", "float32", "int32_ref", "DT_FLOAT" and the like. The result may be a reference
+ * type; it is DP_INVALID_DTYPE for a text that names no type. */
 int dp_dtype_parse(dp_view text);
-/* Bytes an element takes in memory; 0 for invalid numbers. */
+/* Bytes per element in memory; 0 for invalid numbers. */
 extern const uint8_t dp_dtype_sizes[DP_DTYPE_END];
 static inline size_t dp_dtype_size(dp_dtype dtype) {
   return (unsigned)dtype < DP_DTYPE_END ? dp_dtype_sizes[dtype] : 0;

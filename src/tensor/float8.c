@@ -1,5 +1,5 @@
-/* The five 8-bit floats, by one description each: how many bits, which bias, what lies above the
- * largest finite number.
+/* The five 8-bit float types. One row describes each: how many bits of mantissa, which bias, what
+ * a number above the largest finite one becomes.
  *
  * A value that is too large becomes infinity where the format has one and NaN elsewhere; nothing
  * saturates. That, and the bits chosen for a NaN, follow the ml_dtypes library, which TensorFlow
@@ -11,7 +11,7 @@ typedef struct format {
   int mantissa_bits;
   int bias;
   uint8_t largest;  /* finite, without the sign */
-  uint8_t overflow; /* what a positive value beyond it becomes */
+  uint8_t overflow; /* what a positive value beyond `largest` becomes */
   uint8_t nan;      /* a positive NaN */
   bool has_infinity;
   bool has_one_zero; /* fnuz: 0x80 is the NaN, of either sign */

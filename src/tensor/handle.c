@@ -1,5 +1,7 @@
 /* Resource handles: names of variables, tables, iterators and the like, passed around in tensors.
- * Immutable once shared; reference-counted; any thread may retain and release. */
+ * A handle does not change once it is shared, but for `found` and `found_state`, which are atomics
+ * for the resource manager. It is reference-counted: any thread may retain and release. The last
+ * release frees the strings and, for a handle that owns its resource, the resource. */
 #include "base/memory.h"
 #include "tensor/tensor.h"
 

@@ -20,7 +20,8 @@ void dp_rope_deinit(dp_rope *rope) {
 /* ---- Writing ----------------------------------------------------------------------------------
  */
 
-/* The next tail: as long as what is there already, within bounds. */
+/* The size of the next tail: about the rope's length so far, between FIRST_TAIL and LARGEST_TAIL,
+ * but at least `least`. */
 static size_t tail_size(const dp_rope *rope, size_t least) {
   size_t size = FIRST_TAIL;
   while (size < LARGEST_TAIL && size < rope->length)
@@ -43,7 +44,8 @@ static void set_tail(dp_rope *rope, dp_buffer *buffer) {
   rope->tail_room = buffer->size;
 }
 
-/* Makes the next `length` bytes of the tail part of the rope; they are there. */
+/* Makes the next `length` bytes of the tail part of the rope. The caller has checked that the tail
+ * has room. */
 static uint8_t *use_tail(dp_rope *rope, size_t length) {
   uint8_t *data = rope->tail_free;
   dp_piece *last = rope->pieces.count > 0 ? &rope->pieces.items[rope->pieces.count - 1] : NULL;
@@ -78,7 +80,8 @@ dp_status *dp_rope_append(dp_rope *rope, const void *data, size_t length) {
     return NULL;
   }
   DP_RETURN_IF_ERROR(check_growth(rope, length));
-  /* What fits stays in this tail, the rest opens the next, which is there before anything moves. */
+  /* Bytes that fit go into this tail, the rest into the next. The next tail is created first, so
+   * that a failure leaves the rope as it was. */
   size_t first = rope->tail_room;
   size_t rest = length - first;
   dp_buffer *buffer;
@@ -156,7 +159,8 @@ static void settle(dp_rope_reader *reader) {
   }
 }
 
-/* How many bytes of `wanted` lie here in one piece; *data_out is where. 0 only at the end. */
+/* How many of the next `wanted` bytes are in one piece; *data_out points to them. 0 only at the
+ * end. */
 static size_t contiguous(const dp_rope_reader *settled, size_t wanted, const uint8_t **data_out) {
   if (wanted == 0 || settled->piece >= settled->rope->pieces.count)
     return 0;

@@ -1,7 +1,7 @@
-/* A rope: bytes in pieces, each piece kept alive by a buffer. Messages travel as ropes, so that a
- * tensor's memory is sent and received in place: writers append small bytes to a growing tail piece
- * and hand large ones over by reference; readers walk the pieces without joining them.
- * A rope has one owner; its buffers are shared. */
+/* A rope: bytes in pieces, each piece kept alive by a buffer. Messages travel as ropes, so that the
+ * memory of a tensor is sent and received without a copy. Writers copy a few bytes into a growing
+ * tail and add large memory by reference; readers walk the pieces without joining them. A rope has
+ * one owner and is used by one thread at a time; its buffers may be shared. */
 #ifndef DP_TENSOR_ROPE_H
 #define DP_TENSOR_ROPE_H
 
@@ -18,8 +18,8 @@ typedef struct dp_piece {
 typedef struct dp_rope {
   DP_ARRAY(dp_piece) pieces;
   size_t length; /* all pieces together */
-  /* Where appended bytes go: a buffer that only this rope writes to. Its used part is in pieces,
-   * perhaps with pieces of others between them. */
+  /* Where appended bytes go: a buffer that only this rope writes to. The bytes used so far are
+   * `pieces`, which may have pieces of other buffers between them. */
   dp_buffer *tail; /* retained, or NULL */
   uint8_t *tail_free;
   size_t tail_room;
@@ -29,9 +29,10 @@ typedef struct dp_rope {
 void dp_rope_deinit(dp_rope *rope);
 /* Copies bytes to the tail. */
 DP_MUST_USE dp_status *dp_rope_append(dp_rope *rope, const void *data, size_t length);
-/* Gives `length` writable bytes at the tail (in one piece). */
+/* Adds `length` bytes in one piece for the caller to write. */
 DP_MUST_USE dp_status *dp_rope_extend(dp_rope *rope, size_t length, uint8_t **data_out);
-/* Adds memory by reference; consumes the reference to `owner` (NULL for memory that never goes). */
+/* Adds memory by reference; consumes the reference to `owner`. Without an owner (NULL) the memory
+ * must outlive the rope. */
 void dp_rope_append_piece(dp_rope *rope, dp_buffer *owner, const void *data, size_t length);
 /* Moves all of `from` behind `rope`; `from` is empty afterwards. */
 void dp_rope_append_rope(dp_rope *rope, dp_rope *from);
@@ -50,9 +51,9 @@ typedef struct dp_rope_reader {
 } dp_rope_reader;
 
 dp_rope_reader dp_rope_read(const dp_rope *rope);
-/* Bytes that are contiguous here (at most `remaining`); *data_out points to them. */
+/* How many bytes from here are contiguous (at most `remaining`); *data_out points to them. */
 size_t dp_rope_peek(const dp_rope_reader *reader, const uint8_t **data_out);
-/* False when fewer than `length` remain; then nothing moves. */
+/* Both move the reader by `length` bytes. False, and the reader stays, when fewer remain. */
 bool dp_rope_skip(dp_rope_reader *reader, size_t length);
 bool dp_rope_copy_out(dp_rope_reader *reader, void *to, size_t length);
 /* The next `length` bytes as a reader of their own; this reader moves past them. */

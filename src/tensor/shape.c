@@ -22,7 +22,7 @@ dp_shape dp_shape_of(int rank, const int64_t *dims) {
   return shape;
 }
 
-/* "[2,-3]" of raw numbers, for messages about shapes that are no shapes. */
+/* "[2,-3]" from raw numbers, for messages about numbers that make no valid shape. */
 static void print_dims(int64_t rank, const int64_t *dims, char *to, size_t room) {
   size_t used = 0;
   int64_t shown = rank < DP_MAX_RANK ? rank : DP_MAX_RANK;
@@ -111,7 +111,8 @@ void dp_shape_print(const dp_shape *shape, dp_text *text) {
   dp_text_add_char(text, ']');
 }
 
-/* Not _Thread_local: a library with much of that cannot be loaded into a running program. */
+/* Allocated, not _Thread_local: a library with much thread-local memory cannot be loaded into a
+ * running program by dlopen. */
 typedef struct text_ring {
   unsigned next;
   char buffers[TEXT_BUFFERS][TEXT_LENGTH];

@@ -1,9 +1,9 @@
 /* Tensors as text, the way TensorFlow's Print, Assert, PrintV2 and StringFormat show them.
  *
- * Both forms are fixed by what users see and tests compare: numbers have 6 (15 for double) digits
- * when these read back as the same value, else 9 (17); bools are 1 and 0; types that TensorFlow
- * does not show are "?". The first form cuts off after a number of elements, the second shows both
- * ends of each dimension. Reads the tensor only. */
+ * Users see both forms and tests compare them, so they equal TensorFlow's to the letter. A number
+ * has 6 digits (15 for double) when these read back as the same value, else 9 (17). Bools are 1 and
+ * 0. Elements of types that TensorFlow does not show are "?". The flat form stops after a number of
+ * elements; the nested form shows both ends of each dimension. The tensor is only read. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +63,8 @@ static void add_handle(dp_text *text, const dp_resource_handle *handle) {
 }
 
 static void add_variant(dp_text *text, const dp_variant *variant) {
-  dp_view name = dp_view_of(variant ? variant->ops->type_name : "[empty]");
-  dp_view_consume(&name, "tensorflow::");
   dp_text_add_char(text, '<');
-  dp_text_append(text, name.data, name.length);
+  dp_variant_print(variant, text);
   dp_text_add_char(text, '>');
 }
 
@@ -113,7 +111,7 @@ static void add_element(dp_text *text, const dp_tensor *tensor, int64_t index, b
 #define UNSHOWN_TYPES                                                                              \
   (DP_DTYPE_BIT(DP_COMPLEX64) | DP_DTYPE_BIT(DP_COMPLEX128) | DP_DTYPE_BIT(DP_QINT32) |            \
    DP_DTYPE_BIT(DP_FLOAT8_E4M3FNUZ) | DP_DTYPE_BIT(DP_FLOAT8_E5M2FNUZ))
-/* These are listed without regard to the shape. */
+/* Elements of these types are listed as if the tensor were a vector. */
 #define FLAT_TYPES (UNSHOWN_TYPES | DP_DTYPE_BIT(DP_RESOURCE) | DP_DTYPE_BIT(DP_VARIANT))
 
 static bool is_flat(const dp_tensor *tensor) {
@@ -133,7 +131,8 @@ static void add_flat(dp_text *text, const dp_tensor *tensor, int64_t limit, bool
     dp_text_add(text, "...");
 }
 
-/* Dimension `axis` from element *index on; *index counts what was printed. */
+/* Adds dimension `axis`, starting with element *index. Moves *index past the elements added; stops
+ * at `limit`. */
 static void add_dimension(dp_text *text, const dp_tensor *tensor, int axis, int64_t limit,
                           int64_t *index) {
   int64_t size = tensor->shape.dims[axis];
@@ -155,7 +154,8 @@ static void add_dimension(dp_text *text, const dp_tensor *tensor, int axis, int6
   }
 }
 
-/* How many elements to show at most; false, with a text, when there are none to look at. */
+/* *limit_out is how many elements to show at most. False for an unset tensor, whose text is
+ * complete then. */
 static bool begin_summary(const dp_tensor *tensor, int64_t entries, dp_text *text,
                           int64_t *limit_out) {
   int64_t elements = tensor->shape.elements;
@@ -186,7 +186,8 @@ void dp_tensor_summarize(const dp_tensor *tensor, int64_t max_entries, dp_text *
 /* ---- The nested form ----------------------------------------------------------------------------
  */
 
-/* Between two entries of a dimension: a space in the last one, lines and an indent elsewhere. */
+/* What is between two entries of dimension `axis`: a space in the last dimension, line ends and an
+ * indent in the others. */
 static void add_spacing(dp_text *text, int axis, int rank) {
   for (int i = axis; i < rank - 1; i++)
     dp_text_add_char(text, '\n');

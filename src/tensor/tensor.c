@@ -1,9 +1,8 @@
-/* Tensors over buffers: making, slicing, cloning, and element copies that are right for every
- * dtype.
+/* Tensors over buffers: creating, slicing, cloning, and copying elements of every dtype.
  *
- * The buffer of a string, resource or variant tensor carries a release function that ends its
- * elements, so that slices and copies need not know. A tensor is a plain value of its holder;
- * only the buffer behind it is shared between threads. */
+ * The buffer of a string, resource or variant tensor has a release function that ends its elements.
+ * Slices and copies only count references to the buffer, so the last of them to go ends the
+ * elements. A tensor is a plain value of its holder; only the buffer is shared between threads. */
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -17,7 +16,7 @@ static void release_strings(void *arg, void *data, size_t size) {
   for (size_t i = 0; i < size / sizeof *strings; i++)
     if (dp_tstring_type_of(&strings[i]) == DP_TSTRING_LARGE)
       free(strings[i].large.data);
-  dp_buffer_release(arg); /* what views point into */
+  dp_buffer_release(arg); /* the memory that views point into */
 }
 
 static void release_handles(void *arg, void *data, size_t size) {
@@ -183,7 +182,8 @@ void dp_tensor_copy_elements(dp_dtype dtype, void *to, const void *from, int64_t
   dp_status *status = copy_elements(dtype, to, from, count);
   if (!status)
     return;
-  /* Memory was missing for a string, and this form cannot say so: end as dp_malloc would. */
+  /* There was no memory for a string and this function returns no status: abort, as dp_malloc
+   * would. */
   DP_LOG(TENSOR, ERROR, "%s", dp_status_message(status));
   abort();
 }
@@ -254,7 +254,7 @@ int64_t dp_tensor_any_int_at(const dp_tensor *tensor, int64_t index) {
     return (int64_t)ELEMENT(uint64_t);
   case DP_BOOL:
     return ELEMENT(uint8_t) != 0;
-  case DP_INT4: /* the low bits of a byte, whatever the high ones are */
+  case DP_INT4: /* the low bits of the byte; the high bits are ignored */
     return (int64_t)((ELEMENT(uint8_t) & 15) ^ 8) - 8;
   case DP_UINT4:
     return ELEMENT(uint8_t) & 15;

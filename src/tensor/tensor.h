@@ -1,10 +1,11 @@
 /* Tensors: small values over shared buffers.
  *
- * A dp_tensor is copied with dp_tensor_copy (which shares the buffer) and ended with
- * dp_tensor_deinit. Zeroed memory is an unset tensor: dtype DP_INVALID_DTYPE, no buffer. Contents
- * are immutable as soon as a tensor is shared; who wants to write must be the only owner
- * (dp_tensor_is_unique) or make a fresh one. Elements of strings are dp_tstring, of resources
- * dp_resource_handle *, of variants dp_variant *; the buffer owns them. */
+ * dp_tensor_copy makes a second tensor that shares the buffer; dp_tensor_deinit ends each of them.
+ * Zeroed memory is an unset tensor: dtype DP_INVALID_DTYPE, no buffer. The contents must not change
+ * once a tensor is shared: to write, be the only owner (dp_tensor_is_unique) or make a new tensor.
+ * The elements of a string tensor are dp_tstring, of a resource tensor dp_resource_handle *, of a
+ * variant tensor dp_variant *; the buffer owns them. A dp_tensor value belongs to one thread at a
+ * time; its buffer may be shared by many. */
 #ifndef DP_TENSOR_TENSOR_H
 #define DP_TENSOR_TENSOR_H
 
@@ -19,19 +20,19 @@ typedef struct dp_tensor {
   dp_shape shape;
 } dp_tensor;
 
-/* Fresh, writable, contents undefined for plain dtypes; strings are empty, handles and variants
- * NULL. */
+/* A new, writable tensor. The contents are undefined for plain dtypes; strings are empty, handles
+ * and variants are NULL. */
 DP_MUST_USE dp_status *dp_tensor_create(dp_dtype dtype, const dp_shape *shape,
                                         dp_tensor *tensor_out);
 /* All bytes zero. */
 DP_MUST_USE dp_status *dp_tensor_create_zero(dp_dtype dtype, const dp_shape *shape,
                                              dp_tensor *tensor_out);
-/* A string tensor whose elements may be views into `backing`, which it keeps alive; consumes that
- * reference, also on failure. The strings are empty at first. */
+/* A string tensor whose elements may be views into `backing`, which the tensor keeps alive.
+ * Consumes the reference to `backing`, on failure too. The strings are empty at first. */
 DP_MUST_USE dp_status *dp_tensor_create_strings(const dp_shape *shape, dp_buffer *backing,
                                                 dp_tensor *tensor_out);
-/* Over an existing buffer at byte `offset`; consumes the reference. The caller has checked that it
- * fits. Plain dtypes only. */
+/* A tensor over an existing buffer, from byte `offset` on; consumes the reference. The caller has
+ * checked that the buffer is large enough. Plain dtypes only. */
 dp_tensor dp_tensor_from_buffer(dp_dtype dtype, const dp_shape *shape, dp_buffer *buffer,
                                 size_t offset);
 /* A tensor that shares `tensor`'s buffer. */
@@ -63,21 +64,20 @@ static inline int64_t dp_tensor_elements(const dp_tensor *tensor) {
 static inline size_t dp_tensor_bytes(const dp_tensor *tensor) {
   return (size_t)tensor->shape.elements * dp_dtype_size(tensor->dtype);
 }
-/* Same buffer, another shape with the same number of elements. */
+/* The same buffer with another shape of the same number of elements. */
 dp_tensor dp_tensor_reshaped(const dp_tensor *tensor, const dp_shape *shape);
-/* Rows [begin, end) of dimension 0, sharing the buffer. Note that the data may then be aligned to
- * the element only. */
+/* Rows [begin, end) of dimension 0, sharing the buffer. The data of the result may be aligned to
+ * the element size only. */
 dp_tensor dp_tensor_slice(const dp_tensor *tensor, int64_t begin, int64_t end);
-/* A fresh tensor with the same contents (strings, handles and variants are copied deeply enough to
- * be independent). */
+/* A new tensor with the same contents: strings are duplicated, handles and variants retained. */
 DP_MUST_USE dp_status *dp_tensor_clone(const dp_tensor *tensor, dp_tensor *tensor_out);
-/* Copies `count` elements from one tensor's memory to another's of the same dtype; right for every
- * dtype (strings are duplicated, handles and variants retained). What `to` held is replaced, so it
- * must be initialized. Ends the process when there is no memory for a string. */
+/* Copies `count` elements of any dtype: strings are duplicated, handles and variants retained. The
+ * elements at `to` are replaced, so they must be initialized. Aborts when there is no memory for a
+ * string. */
 void dp_tensor_copy_elements(dp_dtype dtype, void *to, const void *from, int64_t count);
 
-/* A scalar of the dtype from a C value; the other direction checks rank 0 or one element and an
- * integer dtype. */
+/* A scalar from a C value. dp_tensor_to_int64 reads one back: INVALID_ARGUMENT unless the tensor
+ * has exactly one element and an integer dtype. */
 DP_MUST_USE dp_status *dp_tensor_scalar_int32(int32_t value, dp_tensor *tensor_out);
 DP_MUST_USE dp_status *dp_tensor_scalar_int64(int64_t value, dp_tensor *tensor_out);
 DP_MUST_USE dp_status *dp_tensor_scalar_float(float value, dp_tensor *tensor_out);
@@ -85,7 +85,8 @@ DP_MUST_USE dp_status *dp_tensor_scalar_bool(bool value, dp_tensor *tensor_out);
 DP_MUST_USE dp_status *dp_tensor_scalar_string(const void *data, size_t length,
                                                dp_tensor *tensor_out);
 DP_MUST_USE dp_status *dp_tensor_to_int64(const dp_tensor *tensor, int64_t *value_out);
-/* Element `index` of an integer tensor (any width) as int64. */
+/* Element `index` of a tensor of any integer, quantized or bool dtype as int64. The first is the
+ * general form, the second has a short way for int32 and int64. */
 int64_t dp_tensor_any_int_at(const dp_tensor *tensor, int64_t index);
 static inline int64_t dp_tensor_int_at(const dp_tensor *tensor, int64_t index) {
   if (tensor->dtype == DP_INT32)
@@ -105,14 +106,14 @@ static inline void dp_tensor_set_int(dp_tensor *tensor, int64_t index, int64_t v
 /* TensorFlow's SummarizeValue, as Print and Assert show it: "1 2 3..." or "[1 2][3...]...", at most
  * max_entries elements, all if it is negative. */
 void dp_tensor_summarize(const dp_tensor *tensor, int64_t max_entries, dp_text *text);
-/* Its second form, of PrintV2 and StringFormat: nested brackets and lines, strings quoted, at most
- * edge_entries at both ends of each dimension. */
+/* TensorFlow's SummarizeValue as PrintV2 and StringFormat show it: nested brackets and lines,
+ * strings quoted, at most edge_entries at each end of each dimension. */
 void dp_tensor_summarize_nested(const dp_tensor *tensor, int64_t edge_entries, dp_text *text);
 
 /* ---- Strings -------------------------------------------------------------------------------
- * 24 bytes, laid out as TensorFlow's TF_TString (its C API exposes it): up to 22 bytes stay inside,
- * longer ones are on the heap or are a view into memory that the tensor's buffer keeps alive. The
- * low two bits of the first byte tell which. */
+ * 24 bytes, laid out as TensorFlow's TF_TString, which its C API exposes. A string of up to 22
+ * bytes is inside the object; a longer one is on the heap, or is a view into memory that the
+ * tensor's buffer keeps alive. The low two bits of the first byte are the dp_tstring_type. */
 typedef union dp_tstring {
   struct {
     uint8_t size_and_type; /* size << 2 | 0 */
@@ -170,7 +171,7 @@ static inline const char *dp_tstring_data(const dp_tstring *string) {
 DP_MUST_USE dp_status *dp_tstring_assign(dp_tstring *string, const void *data, size_t length);
 /* Room for `length` bytes to be written by the caller. */
 DP_MUST_USE dp_status *dp_tstring_resize(dp_tstring *string, size_t length, char **data_out);
-/* Points to memory that outlives the string. */
+/* Makes the string a view of memory that must outlive it. */
 void dp_tstring_assign_view(dp_tstring *string, const void *data, size_t length);
 void dp_tstring_deinit(dp_tstring *string);
 
@@ -183,15 +184,15 @@ struct dp_resource_handle {
   char *name;
   uint64_t type_hash;
   char *type_name;
-  /* dtypes and shapes of what is behind, when known (variables, iterators) */
+  /* dtypes and shapes of the resource's contents, when known (variables, iterators) */
   int32_t component_count;
   dp_dtype *dtypes;
   dp_partial_shape *shapes;
   /* A handle that owns its resource directly (anonymous resources); else NULL. */
   void *object;
   void (*object_release)(void *object);
-  /* The resource manager's note of what it found by this handle, and in which of its states; what
-   * the handle means does not depend on it. */
+  /* A cache of the resource manager: the resource that it last found by this handle, and the state
+   * of its table at that time. It does not change which resource the handle names. */
   _Atomic(void *) found;
   _Atomic uint64_t found_state;
 };
@@ -202,18 +203,20 @@ dp_resource_handle *dp_resource_handle_retain(dp_resource_handle *handle);
 void dp_resource_handle_release(dp_resource_handle *handle);
 
 /* ---- Variants ---------------------------------------------------------------------------------
- * A reference-counted box over a C object of a type that is registered by a table of functions. */
+ * A reference-counted box over a C object. A table of functions describes the object's type. */
 typedef struct dp_variant dp_variant;
 typedef struct dp_variant_ops {
   const char *type_name; /* as TensorFlow writes it in VariantTensorDataProto */
   void (*destroy)(void *object);
-  /* May be NULL where a type cannot be sent or zeroed or added. */
+  /* Each may be NULL, for a type that cannot be sent, received, zeroed or added. */
   dp_status *(*encode)(const void *object, dp_text *metadata, dp_tensor **tensors_out,
                        size_t *tensor_count_out);
   dp_status *(*decode)(dp_view metadata, const dp_tensor *tensors, size_t tensor_count,
                        void **object_out);
   dp_status *(*zeros_like)(const void *object, void **object_out);
   dp_status *(*add)(const void *a, const void *b, void **object_out);
+  /* Adds the value as TensorFlow shows it; NULL for a type that shows its name alone. */
+  void (*print)(const void *object, dp_text *text);
 } dp_variant_ops;
 struct dp_variant {
   dp_refcount references;
@@ -224,11 +227,13 @@ struct dp_variant {
 dp_variant *dp_variant_create(const dp_variant_ops *ops, void *object);
 dp_variant *dp_variant_retain(dp_variant *variant);
 void dp_variant_release(dp_variant *variant);
+/* Adds what TensorFlow shows of a variant's value, which may be NULL: "5", "TensorList". */
+void dp_variant_print(const dp_variant *variant, dp_text *text);
 /* Types that can be decoded from the wire register here once, at start-up. */
 void dp_variant_register(const dp_variant_ops *ops);
 const dp_variant_ops *dp_variant_find(const char *type_name);
 
-/* Element access without casts at every place. */
+/* The elements of a tensor, which must have the dtype in question. */
 static inline dp_tstring *dp_tensor_strings(const dp_tensor *tensor) {
   return (dp_tstring *)tensor->data;
 }

@@ -1,8 +1,8 @@
-/* Strings as TensorFlow's C API exposes them (TF_TString): 24 bytes, small ones inside.
+/* Strings as TensorFlow's C API exposes them (TF_TString): 24 bytes, with small strings inside.
  *
- * The layout and the meaning of the two low bits are fixed by that interface, and so is that large
- * strings come from malloc and go to free: a client of the C API may assign or end a string that we
- * made. A NUL stands behind the bytes of small and large strings. A string has one writer. */
+ * The C API fixes the layout and the meaning of the two low bits. It also fixes that large strings
+ * come from malloc and go to free: a client may assign or end a string that we made. The bytes of
+ * small and large strings are followed by a NUL. A string has one writer. */
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void dp_tstring_deinit(dp_tstring *string) {
   memset(string, 0, sizeof *string);
 }
 
-/* Takes memory for a large string; room for the NUL is added and all rounded up to 16. */
+/* Allocates a large string: `length` bytes and the NUL, rounded up to a multiple of 16. */
 static dp_status *make_large(size_t length, dp_tstring *string_out) {
   char *data = NULL;
   size_t capacity = 0;
@@ -55,9 +55,9 @@ static bool fits_in_place(const dp_tstring *string, size_t length) {
          length <= string->large.capacity && length >= string->large.capacity / 2;
 }
 
-/* Copies at most SMALL_CAPACITY bytes. All are read before the first is written, so the two may
- * overlap; and they go straight to their place in two pieces at most, which a copy by a loop or by
- * way of a temporary string cannot do without waiting for its own stores. */
+/* Copies at most SMALL_CAPACITY bytes. All bytes are read before the first is written, so `to` and
+ * `from` may overlap. Two loads and two stores do it; a loop, or a copy through a temporary string,
+ * would load bytes that it has just stored and wait for them. */
 static inline void copy_small(char *to, const char *from, size_t length) {
   if (length >= 16) {
     uint64_t first[2], last[2];
@@ -85,7 +85,7 @@ static inline void copy_small(char *to, const char *from, size_t length) {
   }
 }
 
-/* Of its own, so that the way of small strings needs no stack. */
+/* Not inlined, so that the path of small strings needs no stack frame. */
 static __attribute__((noinline)) dp_status *assign_large(dp_tstring *string, const void *data,
                                                          size_t length) {
   if (fits_in_place(string, length)) {

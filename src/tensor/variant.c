@@ -1,7 +1,7 @@
 /* Variants: boxes over C objects, and the list of types that can come from the wire.
  *
- * The list is filled at start-up and only grows; it is a chain that is read without a lock, each
- * link complete before it is reachable. Boxes are immutable and reference-counted. */
+ * The list is filled at start-up and only grows. A mutex serializes writers; readers take no lock,
+ * because a link is complete before it is reachable. Boxes are immutable and reference-counted. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "base/memory.h"
@@ -35,6 +35,16 @@ void dp_variant_release(dp_variant *variant) {
   if (variant->ops->destroy)
     variant->ops->destroy(variant->object);
   dp_free(variant);
+}
+
+void dp_variant_print(const dp_variant *variant, dp_text *text) {
+  if (variant && variant->ops->print) {
+    variant->ops->print(variant->object, text);
+    return;
+  }
+  dp_view name = dp_view_of(variant ? variant->ops->type_name : "[empty]");
+  dp_view_consume(&name, "tensorflow::");
+  dp_text_append(text, name.data, name.length);
 }
 
 const dp_variant_ops *dp_variant_find(const char *type_name) {

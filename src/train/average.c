@@ -1,6 +1,9 @@
-/* Moving averages of variables, as tf.train.ExponentialMovingAverage keeps them: beside each
- * variable one that follows it, average -= (1 - decay) * (average - variable), starting from its
- * first value. The decay grows to its full size with the steps: min(decay, (1 + n) / (10 + n)). */
+/* Moving averages of variables, as tf.train.ExponentialMovingAverage keeps them. Each variable gets
+ * a second one beside it, which starts with the same value and follows it in each step n:
+ *
+ *   average -= (1 - d) * (average - variable),  d = min(decay, (1 + n) / (10 + n))
+ *
+ * The model owns the averages like all its variables. The ops run where the variable is. */
 #include "train/train_internal.h"
 
 static TF_Operation *follow(dp_model *model, train_variable *variable, TF_Output rest,
@@ -10,7 +13,7 @@ static TF_Operation *follow(dp_model *model, train_variable *variable, TF_Output
   if (!variable->average)
     return NULL;
   dp_scope *scope = dp_scope_named(dp_train_on(model, variable->device), "average");
-  /* its first value is the variable's */
+  /* The first value is the variable's, so initializing waits for the variable. */
   dp_scope *first = dp_scope_after(scope, &variable->initialize, 1);
   variable->average->initialize =
       dp_assign(scope, variable->average->reference, dp_identity(first, variable->reference)).oper;
@@ -29,7 +32,7 @@ TF_Operation *dp_train_average_all(dp_model *model, double decay, TF_Operation *
                           dp_add_v2(scope, steps, dp_const_float(scope, 10)));
   TF_Output rest = dp_sub(scope, dp_const_float(scope, 1),
                           dp_minimum(scope, dp_const_float(scope, (float)decay), warm));
-  size_t count = model->variables.count, made = 0; /* those that there are now */
+  size_t count = model->variables.count, made = 0; /* without the averages, which are added below */
   TF_Operation **updates = DP_NEW_ARRAY(TF_Operation *, count + 1);
   for (size_t i = 0; i < count && dp_scope_ok(scope); i++)
     if (!model->variables.items[i]->fixed && model->variables.items[i]->dtype == TF_FLOAT)

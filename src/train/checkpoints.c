@@ -1,5 +1,7 @@
-/* The files of a model's folder: model.ckpt-<step>.{index,data-...,meta} and the state file
- * `checkpoint`, which tf.train.latest_checkpoint reads. The newest `keep` stay. */
+/* The checkpoint files of a folder: model.ckpt-<step>.{index,data-...,meta}, and the state file
+ * `checkpoint`, which lists them and which tf.train.latest_checkpoint reads. The servers write
+ * index and data (saver.c); the chief writes the graph (meta) and the state file, then removes all
+ * but the newest `keep` checkpoints. Only the training's own thread comes here. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +92,7 @@ static dp_status *write_state(const train_checkpoints *self) {
   return status;
 }
 
-/* A MetaGraphDef with the graph (field 2) alone. */
+/* Writes a MetaGraphDef that has only the graph (field 2). */
 static dp_status *write_meta(const char *prefix, TF_Graph *graph) {
   TF_Status *result = TF_NewStatus();
   TF_Buffer *bytes = TF_NewBuffer();
@@ -116,7 +118,7 @@ static dp_status *write_meta(const char *prefix, TF_Graph *graph) {
   return status;
 }
 
-/* What is gone already is no matter. */
+/* Removes the checkpoint's files; files that are gone already are no error. */
 static void remove_files(const char *prefix) {
   dp_text pattern = {0};
   dp_name_list paths = {0};

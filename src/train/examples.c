@@ -1,5 +1,7 @@
-/* Batches of examples. With a seed they come in an order that is drawn anew (Fisher and Yates, with
- * a 64-bit mixer as its source) each time all have been given out; without, as in the file. */
+/* Batches of examples from memory. Without a seed they come in the order of the file, again and
+ * again. With a seed they are shuffled (Fisher-Yates, numbers from splitmix64), and shuffled again
+ * each time all have been given out: the same seed gives the same batches. The caller owns the
+ * examples and the tensors; one thread at a time. */
 #include <string.h>
 
 #include "train/examples_internal.h"
@@ -93,7 +95,7 @@ static void end_strings(void *data, size_t length, void *arg) {
   dp_free(data);
 }
 
-/* Room for a batch; strings end with the tensor. */
+/* A tensor for a batch. The strings in it are freed with it. */
 static TF_Tensor *allocate_batch(const dp_examples *examples, int64_t size) {
   int64_t dims[EXAMPLE_DIMS + 1] = {size};
   int count = examples->dim_count;
@@ -117,11 +119,4 @@ void dp_examples_batch(dp_examples *examples, int64_t size, TF_Tensor **x_out, T
   }
   *x_out = x;
   *y_out = y;
-}
-
-TF_Tensor *dp_tensor_floats(dp_dims shape, const float *values) {
-  size_t bytes = (size_t)dp_train_elements(shape) * sizeof(float);
-  TF_Tensor *tensor = TF_AllocateTensor(TF_FLOAT, shape.items, shape.count, bytes);
-  memcpy(TF_TensorData(tensor), values, bytes);
-  return tensor;
 }

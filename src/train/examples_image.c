@@ -1,5 +1,6 @@
-/* Images: MNIST's IDX files, packed with gzip or not, and CIFAR-10's binary batches. Sizes come
- * from the files, so they are checked against limits, and memory grows only with what is there. */
+/* Images: MNIST's IDX files, with or without gzip, and CIFAR-10's binary batches. The sizes in a
+ * file are not trusted: they are checked against limits, and memory is taken only for bytes that
+ * have been read. Pixels stay bytes in memory and become floats from 0 to 1 in a batch. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* Examples from lines of numbers (CSV) and from records (TFRecord). */
+/* Examples from lines of numbers (CSV) and from records (TFRecord). A line is one example: its last
+ * number is y, the numbers before are x. A first line that is not numbers is taken for the columns'
+ * names. A record becomes a string, which the graph parses. Errors name the file and the line. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,12 +12,12 @@
 typedef struct csv_reader {
   dp_examples *examples;
   int64_t line;
-  DP_ARRAY(float) numbers; /* of the present line */
+  DP_ARRAY(float) numbers; /* of the line that was read last */
   DP_ARRAY(float) x;
   DP_ARRAY(float) y;
 } csv_reader;
 
-/* False when a field is no number; its own text is then in `wrong`. */
+/* False when a field is not a number; `wrong` is then the text of that field. */
 static bool split_line(csv_reader *self, dp_view line, dp_view *wrong) {
   self->numbers.count = 0;
   for (;;) {
@@ -54,7 +56,7 @@ static dp_status *take_line(csv_reader *self, dp_view line) {
     return NULL;
   if (!split_line(self, line, &wrong)) {
     if (self->line == 1)
-      return NULL; /* names of columns */
+      return NULL; /* the first line: the columns' names */
     return DP_INVALID("line %" PRId64 ": \"%.*s\" is not a number", self->line, (int)wrong.length,
                       wrong.data);
   }

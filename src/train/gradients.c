@@ -1,5 +1,6 @@
-/* Gradients of a model's loss by its variables, and clipping. They are computed on this worker;
- * rows stay rows, so that a gradient of a few rows of a large table stays small. */
+/* Gradients of a model's loss by its variables, and clipping. The ops run on this worker. A sparse
+ * gradient (rows and their indices) stays sparse, so that a few rows of a large table cost little
+ * to compute and to send. Errors stick to the model's scope. */
 #include "client/gradient.h"
 #include "train/train_internal.h"
 
@@ -48,7 +49,7 @@ void dp_clip_gradients(dp_model *model, dp_variable_gradient *gradients, int cou
   }
 }
 
-/* Half the sum of squares is what L2Loss gives. */
+/* L2Loss is half the sum of squares. */
 static TF_Output global_norm(dp_scope *scope, const dp_variable_gradient *gradients, int count) {
   TF_Output *halves = DP_NEW_ARRAY(TF_Output, count);
   for (int i = 0; i < count; i++)

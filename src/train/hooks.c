@@ -1,6 +1,11 @@
-/* The hooks that every training has, by its options: it stops at a step, watches the metrics (not a
- * number, lines, progress for `downpour launch`), and on the chief saves checkpoints and writes
- * summaries, the graph and the speed for TensorBoard. Each is a dp_hook like a user's own. */
+/* The hooks that a training has by its options. Each is a dp_hook like a user's own:
+ *
+ *   stop         ends the training at the last step
+ *   metrics      fails on NaN, prints lines, writes progress records for `downpour launch`
+ *   checkpoints  (chief) saves every so many steps or seconds, and at the end
+ *   events       (chief) writes the graph, summaries and steps per second for TensorBoard
+ *
+ * They run on the training's own thread, which owns their state. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,8 +29,12 @@ static void add_hook(dp_training *self, dp_hook hook) {
 }
 
 /* ---- The last step ---- */
+/* A synchronous worker does not leave before its chief: see wait_for_the_end in training.c. */
 static void stop_if_there(void *arg, dp_training *self) {
-  if (self->step >= self->options.last_step)
+  bool there = self->step >= self->options.last_step;
+  if (self->model->sync && !dp_train_is_chief(self))
+    self->at_end = there;
+  else if (there)
     self->stop = true;
 }
 
@@ -36,7 +45,7 @@ static void stop_after_run(void *arg, dp_training *self, TF_Tensor *const *value
 /* ---- Metrics ---- */
 typedef struct metrics_hook {
   TF_Output *outputs;
-  double *numbers, *means; /* of this step; over some steps, for the display */
+  double *numbers, *means; /* values of this step; moving means, for the display */
   int progress;            /* descriptor; -1: nobody listens */
   int64_t logged_step, written_nanos;
   double staleness; /* a moving mean */
@@ -68,7 +77,7 @@ static void write_progress(dp_training *self, metrics_hook *hook) {
     dp_text_printf(&record, " %s=%.6g", self->metrics[i].name, hook->means[i]);
   dp_text_printf(&record, " staleness=%.3g\n", hook->staleness);
   if (write(hook->progress, record.data, record.length) < 0 && errno != EAGAIN)
-    hook->progress = -1; /* nobody reads any more; a reader that is slow misses some */
+    hook->progress = -1; /* the reader has gone; one that is only slow (EAGAIN) misses a record */
   dp_text_deinit(&record);
   hook->written_nanos = dp_clock_nanos();
 }
@@ -93,7 +102,7 @@ static void metrics_after(void *arg, dp_training *self, TF_Tensor *const *values
     write_progress(self, hook);
 }
 
-/* The pipe of `downpour launch`; -1: there is none. */
+/* The descriptor of the pipe to `downpour launch`; -1: there is none. */
 static int progress_descriptor(void) {
   const char *text = getenv("DOWNPOUR_PROGRESS_FD");
   struct stat information;
@@ -122,53 +131,62 @@ static void add_metrics_hook(dp_training *self) {
 
 /* ---- Checkpoints ---- */
 typedef struct save_hook {
-  int64_t saved_step, saved_nanos;
+  int64_t saved_step, saved_nanos; /* -1: no step is known to be saved */
 } save_hook;
 
-static void save(dp_training *self, save_hook *hook) {
+/* After a loss the training recovers before its next step. True when the step is saved. */
+static bool save(dp_training *self, save_hook *hook) {
   char *prefix = dp_train_checkpoints_prefix(&self->checkpoints, self->step);
-  TF_Tensor *path = dp_train_string(prefix);
+  TF_Tensor *path = dp_tensor_of_string(prefix);
   TF_Status *status = TF_NewStatus();
-  dp_train_session_run(self, DP_FEEDS({self->saver.prefix, path}), DP_OUTPUTS(), NULL,
-                       self->saver.save, status);
-  if (TF_GetCode(status) == TF_OK)
+  train_run run = {.feeds = DP_FEEDS({self->saver.prefix, path}), .target = self->saver.save};
+  bool saved = dp_train_run(self, &run, NULL, status) == TF_OK;
+  if (saved) {
     dp_train_note(self, dp_train_checkpoints_add(&self->checkpoints, prefix, self->model->graph));
-  else if (dp_train_is_loss(TF_GetCode(status))) /* the next step meets it again, and recovers */
+    hook->saved_step = self->step;
+  } else if (dp_train_is_loss(TF_GetCode(status))) {
     DP_LOG(TRAIN, WARN, "no checkpoint at step %" PRId64 ": %s", self->step, TF_Message(status));
-  else
+    self->lost = true;
+  } else {
     dp_training_fail(self, TF_GetCode(status), "saving %s: %s", prefix, TF_Message(status));
-  hook->saved_step = self->step;
+  }
   hook->saved_nanos = dp_clock_nanos();
   TF_DeleteStatus(status);
-  TF_StringDealloc(TF_TensorData(path));
   TF_DeleteTensor(path);
   dp_free(prefix);
+  return saved;
 }
 
 static void save_first(void *arg, dp_training *self) {
   save_hook *hook = arg;
-  hook->saved_step = self->step;
   hook->saved_nanos = dp_clock_nanos();
+  if (self->gave_values)
+    hook->saved_step = self->step;
   if (!dp_train_checkpoints_newest(&self->checkpoints))
     save(self, hook);
 }
 
+/* The last step is saved at once. A loss may still take it back, and then there is more to do. */
 static void save_after_run(void *arg, dp_training *self, TF_Tensor *const *values, int count) {
   save_hook *hook = arg;
   double seconds = self->options.save_seconds;
   if (seconds == 0 && self->options.save_steps == 0)
     seconds = 600;
+  bool last = self->options.last_step > 0 && self->step >= self->options.last_step;
   bool by_steps =
       self->options.save_steps > 0 && self->step - hook->saved_step >= self->options.save_steps;
   bool by_time = seconds > 0 && (double)(dp_clock_nanos() - hook->saved_nanos) >= seconds * 1e9;
-  if (by_steps || by_time)
-    save(self, hook);
+  if ((last || by_steps || by_time) && !save(self, hook) && last)
+    self->stop = false;
 }
 
 static void save_last(void *arg, dp_training *self) {
   save_hook *hook = arg;
-  if (self->step != hook->saved_step)
-    save(self, hook);
+  while (dp_train_ok(self) && self->step != hook->saved_step && !save(self, hook) &&
+         dp_train_ok(self)) {
+    dp_train_close_session(self, false);
+    dp_train_open_session(self);
+  }
 }
 
 /* ---- Summaries ---- */
@@ -266,12 +284,14 @@ static void add_summary_hook(dp_training *self) {
 
 /* ---- All of them ---- */
 void dp_train_hooks_make(dp_training *self) {
-  bool chief = !self->model->job || dp_job_is_chief(self->model->job);
+  bool chief = dp_train_is_chief(self);
   if (self->options.last_step > 0)
     add_hook(self, (dp_hook){NULL, stop_if_there, NULL, stop_after_run, NULL});
   add_metrics_hook(self);
   if (chief && self->options.checkpoint_dir) {
-    add_hook(self, (dp_hook){DP_NEW(save_hook), save_first, NULL, save_after_run, save_last});
+    save_hook *saving = DP_NEW(save_hook);
+    saving->saved_step = -1;
+    add_hook(self, (dp_hook){saving, save_first, NULL, save_after_run, save_last});
     add_summary_hook(self);
   }
   for (int i = 0; i < self->options.hook_count; i++)

@@ -1,8 +1,10 @@
-/* A program as one task of a job: TF_CONFIG says which, its server runs in the process.
+/* A job: this program is one task of a cluster, and the task's server runs in its process.
+ * TF_CONFIG says which task it is; without TF_CONFIG the program is alone.
  *
- * A parameter server ends when every worker is done: a worker that ends puts a token into a queue
- * on each server, and a thread of the server takes as many tokens as there are workers, then asks
- * the process to end as SIGTERM would. */
+ * A parameter server ends when all workers are done. A worker that ends puts a token into a queue
+ * on each parameter server. A thread of the parameter server takes one token per worker, then sends
+ * SIGTERM to its own process, for which dp_job_serve waits. Both sides use a session on their own
+ * server. The program owns the job; dp_job_end or dp_job_serve frees it. */
 #include <downpour_train.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 #include "base/memory.h"
 #include "cluster/cluster_spec.h"
 #include "server/server.h"
+#include "train/train_internal.h"
 
 enum { FAREWELL_MS = 5000 };
 static const int64_t GRACE_NANOS = 1000000000;
@@ -60,6 +63,12 @@ int dp_job_worker(const dp_job *job) {
   return job->task + count_tasks(job, "chief");
 }
 
+const char *dp_train_job_address(const dp_job *job, int worker) {
+  int chiefs = count_tasks(job, "chief");
+  return worker < chiefs ? dp_cluster_spec_find(job->cluster, "chief", worker)
+                         : dp_cluster_spec_find(job->cluster, "worker", worker - chiefs);
+}
+
 const char *dp_job_device(const dp_job *job) {
   return job->device;
 }
@@ -76,8 +85,8 @@ typedef struct farewell {
   TF_Status *status;
 } farewell;
 
-/* A session on this task's own server that sees `filters` only; calls may take `limit_ms`, 0: for
- * ever. */
+/* Opens a session on this task's own server that sees the devices of `filters` alone. A call may
+ * take `limit_ms`; 0: no limit. */
 static void farewell_open(farewell *self, const dp_job *job, const char *const *filters, int count,
                           int limit_ms) {
   dp_text config = {0};
@@ -119,7 +128,7 @@ static TF_Output done_queue(farewell *self, int server, dp_scope **there_out) {
   return dp_fifo_queue_v2(*there_out, DP_TYPES(TF_INT32), .shared_name = "downpour_workers_done");
 }
 
-/* Tells all servers; one that is gone already is not waited for. */
+/* Tells all parameter servers, for FAREWELL_MS at most: one of them may have gone already. */
 static void say_done(const dp_job *job) {
   farewell self;
   int servers = dp_job_ps_count(job);
@@ -136,13 +145,13 @@ static void say_done(const dp_job *job) {
     TF_SessionRun(self.session, NULL, NULL, NULL, 0, NULL, NULL, 0,
                   (const TF_Operation *const *)told, servers, NULL, self.status);
   if (TF_GetCode(self.status) != TF_OK)
-    DP_LOG(SERVER, INFO, "a parameter server did not hear of this worker's end: %s",
+    DP_LOG(TRAIN, INFO, "a parameter server did not hear of this worker's end: %s",
            TF_Message(self.status));
   farewell_deinit(&self);
   dp_free(told);
 }
 
-/* A parameter server's thread: takes a token a worker. */
+/* A thread of a parameter server: takes one token per worker. */
 static void *await_workers(void *arg) {
   const dp_job *job = arg;
   farewell self;
@@ -158,7 +167,7 @@ static void *await_workers(void *arg) {
                   1, NULL, 0, NULL, self.status);
     if (TF_GetCode(self.status) != TF_OK)
       break; /* the server is ending */
-    DP_LOG(SERVER, INFO, "worker %d is done", *(const int32_t *)TF_TensorData(worker));
+    DP_LOG(TRAIN, INFO, "worker %d is done", *(const int32_t *)TF_TensorData(worker));
     TF_DeleteTensor(worker);
     waiting--;
   }
@@ -184,7 +193,7 @@ static dp_status *start(dp_job *job, const char *config) {
   DP_RETURN_IF_ERROR(dp_cluster_parse_tf_config(config, &job->cluster, &job->name, &job->task));
   snprintf(job->device, sizeof(job->device), "/job:%s/task:%d", job->name, job->task);
   sigset_t signals;
-  if (dp_job_is_ps(job)) /* before there are threads: dp_job_serve waits for them */
+  if (dp_job_is_ps(job)) /* before there are threads: all inherit it, and dp_job_serve waits */
     block_signals(&signals);
   signal(SIGPIPE, SIG_IGN);
   dp_server_options options = {.cluster = job->cluster,

@@ -1,5 +1,7 @@
-/* Layers: variables and the ops around them, enough for perceptrons and convolutional networks.
- * Kernel and bias are named as tf.layers names them. */
+/* Layers and losses: variables and the ops around them, enough for perceptrons and convolutional
+ * networks. Variables are named as tf.layers names them (kernel, bias), so that checkpoints fit.
+ * The ops run on this worker, the variables are where the model places them. Errors stick to the
+ * model's scope. */
 #include "train/train_internal.h"
 
 static TF_Output variable_of(dp_model *model, const char *layer, const char *name, dp_dims shape,
@@ -70,7 +72,7 @@ TF_Output dp_layer_dropout(dp_model *model, TF_Output x, double probability, TF_
 }
 
 /* ---- Losses ---- */
-/* Over all sizes, however many there are. */
+/* The mean of all elements, whatever the rank is. */
 static TF_Output mean_of(dp_scope *scope, TF_Output x) {
   TF_Output zero = dp_const_int32(scope, 0), one = dp_const_int32(scope, 1);
   return dp_mean(scope, x, dp_range(scope, zero, dp_rank(scope, x), one));

@@ -1,5 +1,6 @@
-/* The LSTM layer, unrolled over its inputs. Gates are cut from one product, in TensorFlow's order:
- * input, candidate, forget, output. */
+/* The LSTM layer, unrolled: one copy of the cell per input, all with the same kernel and bias. The
+ * four gates are parts of one product, in TensorFlow's order: input, candidate, forget, output. So
+ * a kernel from a checkpoint of TensorFlow's BasicLSTMCell fits. */
 #include "train/train_internal.h"
 
 typedef struct lstm_state {
@@ -40,7 +41,7 @@ TF_Output dp_layer_lstm(dp_model *model, const char *name, dp_outputs inputs, in
     dp_scope_fail(scope, TF_INVALID_ARGUMENT, "the LSTM %s has no inputs", name);
   if (!dp_scope_ok(scope))
     return (TF_Output){0};
-  /* zeros [batch, units], as many rows as the first input has */
+  /* The first state: zeros [batch, units]; the batch is that of the first input. */
   TF_Output zero = dp_const_vector(scope, DP_INTS(0)), one = dp_const_vector(scope, DP_INTS(1));
   TF_Output batch = dp_slice(scope, dp_shape(scope, inputs.items[0]), zero, one);
   TF_Output shape = dp_concat_v2(scope, DP_OUTPUTS(batch, dp_const_vector(scope, DP_INTS(units))),

@@ -1,9 +1,11 @@
-/* A model: the graph, the scopes that say where its operations go, and the choice of a parameter
- * server for each variable. With several servers the default is one after the other, as TensorFlow
- * does; by bytes keeps them even when variables differ in size. */
+/* A model: the graph, the scopes that say where its operations run, and the choice of a parameter
+ * server for each variable. The default is round robin, as in TensorFlow; dp_place_by_bytes chooses
+ * the server with the fewest bytes so far, for variables that differ in size. The model owns the
+ * graph and all that train_internal.h lists in it. One thread builds a model. */
 #include <stdio.h>
 #include <string.h>
 
+#include "client/options.h"
 #include "train/train_internal.h"
 
 static int servers_of(const dp_model *model) {
@@ -96,7 +98,7 @@ void dp_model_destroy(dp_model *model) {
   DP_ARRAY_FREE(&model->tables);
   DP_ARRAY_FREE(&model->summaries);
   DP_ARRAY_FREE(&model->runners);
-  dp_free(model->sync);
+  dp_train_sync_destroy(model->sync);
   dp_free(model->place_bytes);
   dp_scope_destroy(model->root);
   TF_DeleteGraph(model->graph);
@@ -138,6 +140,14 @@ void dp_model_summary_histogram(dp_model *model, const char *tag, TF_Output valu
   TF_Output summary =
       dp_histogram_summary(model->worker, dp_const_string(model->worker, tag), values);
   DP_ARRAY_PUSH(&model->summaries, summary);
+}
+
+void dp_train_read_options(dp_model *model, const char *function, const void *given, void *ours,
+                           size_t size) {
+  dp_status *status = dp_client_options_read(function, given, ours, size);
+  if (status)
+    dp_scope_fail(model->root, (TF_Code)dp_status_code(status), "%s", dp_status_message(status));
+  dp_status_release(status);
 }
 
 void dp_model_queue_runner(dp_model *model, TF_Operation *enqueue, TF_Operation *close,

@@ -1,8 +1,9 @@
-/* Optimizers: which slots a variable gets, and which op updates it, dense or by rows. Slots have
- * the names and first values that TensorFlow gives them; the ops run where the variable is.
+/* Optimizers: which slots a variable gets, and which op applies a gradient to it, dense or sparse
+ * (some rows). One row of the table `rows` per optimizer. Slots have the names and first values
+ * that TensorFlow gives them. The ops run where the variable is.
  *
- * Rows that come several times in a sparse gradient are added up first; only plain descent, whose
- * scatter adds anyway, takes them as they are. */
+ * When a row occurs several times in a sparse gradient, its values are added up first. Plain
+ * descent (SGD) needs no such sum: its op adds row by row. */
 #include "train/train_internal.h"
 
 enum { MOST_SLOTS = 2 };
@@ -103,7 +104,8 @@ static TF_Output decay_and_scatter(const update *self, TF_Output slot, double de
   return dp_scatter_add(after, slot, self->indices, dp_mul(self->scope, values, rest));
 }
 
-/* There is no op for rows: the moments decay everywhere and every element moves. */
+/* There is no sparse op of Adam. As in TensorFlow, the moments of all rows decay and all rows of
+ * the variable change, also those without a gradient. */
 static TF_Output apply_adam_sparse(const update *self) {
   const dp_optimizer *settings = &self->optimizer->settings;
   dp_scope *scope = self->scope;
@@ -144,7 +146,7 @@ typedef struct optimizer_row {
   const char *slots[MOST_SLOTS]; /* NULL: no more */
   double (*initial[MOST_SLOTS])(const dp_optimizer *settings);
   TF_Output (*apply)(const update *self);
-  bool adds_rows; /* takes the same row several times */
+  bool adds_rows; /* takes gradients in which a row occurs several times */
 } optimizer_row;
 
 static const optimizer_row rows[] = {
@@ -164,7 +166,7 @@ void dp_train_optimizer_init(dp_model *model, dp_optimizer settings, train_optim
     dp_scope_fail(model->root, TF_INVALID_ARGUMENT, "there is no optimizer %d", settings.kind);
 }
 
-/* The powers live with the first variable. */
+/* Adam's powers of beta1 and beta2 live beside the first variable. */
 static void make_powers(dp_model *model, train_optimizer *self, const train_variable *first) {
   dp_model_variable_options options = {.dtype = first->dtype, .fixed = true};
   if (self->settings.kind != DP_ADAM || self->beta1_power)

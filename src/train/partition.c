@@ -1,6 +1,7 @@
-/* Variables in parts, each a variable of its own on a server of its own, cut along one axis. Parts
- * are sized and named as those of TensorFlow's partitioned variables, and are slices of one tensor
- * in checkpoints, so that either side reads what the other wrote, in any number of parts. */
+/* Partitioned variables: one variable cut along an axis into parts, each placed on its own. Parts
+ * have the sizes and names of TensorFlow's partitioned variables. In a checkpoint they are slices
+ * of one tensor, so that TensorFlow reads our checkpoints and we read TensorFlow's, also with
+ * another number of parts. The model owns the parts. */
 #include <inttypes.h>
 
 #include "tensor/shape.h"
@@ -37,7 +38,8 @@ int dp_partition_count(dp_partitioner how, dp_dims shape, TF_DataType dtype) {
   return parts < 1 ? 1 : (int)parts;
 }
 
-/* "6 4 0,3:0,4": the whole's shape, and of each dimension the first and how many. */
+/* "6 4 0,3:0,4": the shape of the whole, then for each dimension where the part begins and its
+ * length. */
 static void name_slice(train_variable *variable, const char *name, dp_dims whole, int axis,
                        int64_t first) {
   dp_text slice = {0};
@@ -71,7 +73,7 @@ void dp_train_parts_make(dp_model *model, const char *name, dp_dims shape, int a
   for (int i = 0; i < shape.count; i++)
     own[i] = shape.items[i];
   for (int i = 0; i < parts && dp_scope_ok(model->root); i++) {
-    /* The first ones are longer by one when it does not come out even. */
+    /* When the size is not a multiple of the parts, the first parts are longer by one. */
     own[axis] = (shape.items[axis] + parts - 1 - i) / parts;
     variables[i] = make_part(model, name, i, (dp_dims){own, shape.count}, initializer, dtype);
     if (!variables[i])

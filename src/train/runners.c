@@ -1,9 +1,15 @@
-/* Threads that keep queues full, and the chief's thread of synchronous updates: each runs one
- * operation again and again. OUT_OF_RANGE ends a thread in peace and closes its queue; another
- * error is kept for the training, and the queue is closed so that whoever waits at it learns. They
- * end when the session is closed under them. */
+/* Background threads of a training: those that keep queues full, and the chief's thread that
+ * applies synchronous updates. Each runs one operation again and again. A synchronous training also
+ * has a watch on the workers that it waits for (watch.c).
+ *
+ * OUT_OF_RANGE is the normal end: the thread closes its queue and ends. Another error is kept for
+ * the training, whose runs answer with it, and the queue is cancelled so that nobody waits for it.
+ * If the error is a lost task, the session is closed instead: the training's thread may wait for
+ * something that now never comes. The threads also end when the training closes the session. The
+ * training owns them; `failure` is under the lock. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "train/train_internal.h"
@@ -16,10 +22,11 @@ typedef struct runner_thread {
 
 struct train_runners {
   dp_training *training;
+  train_watch *watch;  /* NULL: nobody is watched */
   TF_Session *session; /* outlives the threads */
   atomic_bool stopping;
   pthread_mutex_t lock;
-  TF_Status *failure; /* under the lock */
+  TF_Status *failure; /* the first error of a thread; under the lock */
   int count;
   runner_thread threads[];
 };
@@ -28,6 +35,21 @@ static TF_Code run_once(train_runners *self, TF_Operation *operation, TF_Status 
   const TF_Operation *targets[] = {operation};
   TF_SessionRun(self->session, NULL, NULL, NULL, 0, NULL, NULL, 0, targets, 1, NULL, status);
   return TF_GetCode(status);
+}
+
+/* Keeps the first error. */
+static void note_failure(train_runners *self, TF_Code code, const char *message) {
+  pthread_mutex_lock(&self->lock);
+  if (TF_GetCode(self->failure) == TF_OK)
+    TF_SetStatus(self->failure, code, message);
+  pthread_mutex_unlock(&self->lock);
+}
+
+/* Wakes whoever waits in the session. */
+static void break_off(train_runners *self) {
+  TF_Status *ignored = TF_NewStatus();
+  TF_CloseSession(self->session, ignored);
+  TF_DeleteStatus(ignored);
 }
 
 static void *repeat(void *arg) {
@@ -39,12 +61,12 @@ static void *repeat(void *arg) {
   TF_Code code = TF_GetCode(status);
   if (code != TF_OK && !atomic_load(&all->stopping)) {
     bool ended = code == TF_OUT_OF_RANGE;
-    pthread_mutex_lock(&all->lock);
-    if (!ended && TF_GetCode(all->failure) == TF_OK)
-      TF_SetStatus(all->failure, code, TF_Message(status));
-    pthread_mutex_unlock(&all->lock);
+    if (!ended)
+      note_failure(all, code, TF_Message(status));
     TF_Operation *close = ended ? self->runner.close : self->runner.cancel;
-    if (close && !dp_train_is_loss(code))
+    if (dp_train_is_loss(code))
+      break_off(all);
+    else if (close)
       run_once(all, close, ignored);
   }
   TF_DeleteStatus(status);
@@ -52,11 +74,48 @@ static void *repeat(void *arg) {
   return NULL;
 }
 
+/* ---- The workers that a synchronous training waits for ---- */
+/* The worker without whom the training cannot go on and who was silent for too long; -1: none. */
+static int missing(const dp_training *training, const train_watch *watch, double limit) {
+  const dp_job *job = training->model->job;
+  int own = dp_job_worker(job), found = -1, alive = 1;
+  if (!dp_job_is_chief(job))
+    return dp_train_watch_silent(watch, 0) > limit ? 0 : -1;
+  for (int i = 0; i < dp_job_worker_count(job); i++) {
+    bool silent = i != own && dp_train_watch_silent(watch, i) > limit;
+    alive += i != own && !silent;
+    found = silent ? i : found;
+  }
+  return alive < training->model->sync->needed ? found : -1;
+}
+
+static void look_at_workers(void *arg, train_watch *watch) {
+  train_runners *self = arg;
+  double limit = self->training->options.recovery_seconds;
+  int worker = missing(self->training, watch, limit > 0 ? limit : 600);
+  if (worker < 0 || atomic_load(&self->stopping))
+    return;
+  char text[200];
+  snprintf(
+      text, sizeof(text),
+      "worker %d, without which a synchronous step cannot end, has been silent for %.0f seconds",
+      worker, dp_train_watch_silent(watch, worker));
+  note_failure(self, TF_DEADLINE_EXCEEDED, text);
+  break_off(self);
+}
+
+static void start_watch(train_runners *self) {
+  const dp_model *model = self->training->model;
+  if (model->sync && model->job && dp_job_worker_count(model->job) > 1)
+    self->watch = dp_train_watch_start(model->job, look_at_workers, self);
+}
+
+/* ---- Life ---- */
 train_runners *dp_train_runners_start(dp_training *training) {
   const dp_model *model = training->model;
-  bool updates = model->sync && (!model->job || dp_job_is_chief(model->job));
+  bool updates = model->sync && dp_train_is_chief(training);
   size_t count = model->runners.count + updates;
-  if (count == 0)
+  if (count == 0 && !model->sync)
     return NULL;
   train_runners *self = dp_calloc(1, sizeof(train_runners) + count * sizeof(runner_thread));
   self->training = training;
@@ -75,6 +134,7 @@ train_runners *dp_train_runners_start(dp_training *training) {
     }
     self->count++;
   }
+  start_watch(self);
   return self;
 }
 
@@ -90,6 +150,7 @@ void dp_train_runners_stop(dp_training *training, train_runners *self, bool end)
 void dp_train_runners_join(train_runners *self) {
   if (!self)
     return;
+  dp_train_watch_stop(self->watch);
   for (int i = 0; i < self->count; i++)
     pthread_join(self->threads[i].thread, NULL);
   TF_DeleteStatus(self->failure);

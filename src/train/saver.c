@@ -1,6 +1,7 @@
-/* The graph's part of checkpoints: each server writes its own variables as one shard, in parallel,
- * and the shards are joined under the checkpoint's name when all are complete. Restoring reads each
- * variable where it lives. */
+/* The ops that save and restore. Each server writes its own variables as one shard, all servers at
+ * once, into a temporary folder. When all shards are complete, the first server joins them under
+ * the checkpoint's name. Restoring reads each variable where it lives: all servers must see one
+ * file system. The files themselves are checkpoints.c's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/clock.h"
 #include "train/train_internal.h"
 
-/* Variables of one device. */
+/* The variables of one device. */
 typedef struct shard {
   const char *device;
   DP_ARRAY(const train_variable *) variables;
@@ -18,7 +19,7 @@ typedef DP_ARRAY(shard) shard_list;
 static void collect_shards(dp_model *model, shard_list *shards) {
   for (size_t i = 0; i < model->variables.count; i++) {
     const train_variable *variable = model->variables.items[i];
-    if (variable->local)
+    if (variable->local || variable->passing)
       continue;
     size_t at = 0;
     while (at < shards->count && strcmp(shards->items[at].device, variable->device) != 0)
@@ -35,7 +36,7 @@ static void free_shards(shard_list *shards) {
   DP_ARRAY_FREE(shards);
 }
 
-/* Names and slices of the shard's variables, as constants beside them. */
+/* Two constants on the shard's device: the names of its variables, and their slices. */
 static void name_variables(dp_scope *scope, const shard *from, TF_Output *names_out,
                            TF_Output *slices_out) {
   size_t count = from->variables.count;
@@ -83,7 +84,7 @@ static TF_Operation *restore_shard(dp_scope *scope, const shard *from, TF_Output
   return restored;
 }
 
-/* The shards' temporary folder is beside the checkpoint and like no other. */
+/* The shards' temporary folder, beside the checkpoint. The time makes its name unique. */
 static TF_Output temporary_name(dp_scope *scope, TF_Output prefix) {
   char suffix[64];
   snprintf(suffix, sizeof(suffix), "_temp_%016" PRIx64 "/part", (uint64_t)dp_clock_wall_nanos());

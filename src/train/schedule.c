@@ -1,4 +1,6 @@
-/* Learning rates that change with the global step: float scalars for dp_optimizer.rate_output. */
+/* Learning rates that change with the global step. Each function adds ops to the model's graph that
+ * compute the rate, and returns a float scalar for dp_optimizer.rate_output. The formulas are those
+ * of tf.train.*_decay. The ops run on this worker; errors stick to the scope. */
 #include <math.h>
 
 #include "train/train_internal.h"
@@ -11,7 +13,7 @@ static TF_Output step_of(dp_model *model, dp_scope *scope) {
   return dp_cast(scope, dp_model_global_step(model), TF_FLOAT);
 }
 
-/* step / steps, whole when `staircase`. */
+/* step / steps, rounded down when `staircase`. */
 static TF_Output progress(dp_model *model, dp_scope *scope, double steps, bool staircase) {
   if (!(steps > 0))
     dp_scope_fail(scope, TF_INVALID_ARGUMENT, "a schedule over %g steps: give more than 0", steps);
@@ -53,7 +55,7 @@ TF_Output dp_schedule_inverse_time(dp_model *model, double rate, double steps, d
   return dp_div(scope, number(scope, rate), dp_add_v2(scope, part, number(scope, 1)));
 }
 
-/* The first value, and from each boundary on what the next one differs. */
+/* values[i + 1] after the last boundary i with step > boundaries[i]; values[0] before the first. */
 TF_Output dp_schedule_piecewise(dp_model *model, dp_ints boundaries, dp_floats values) {
   dp_scope *scope = dp_scope_named(model->worker, "rate");
   if (values.count != boundaries.count + 1) {

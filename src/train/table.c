@@ -1,5 +1,6 @@
-/* Tables of rows over several variables (partition.c), of neighbouring rows each. A lookup gathers
- * on each part's own server; only rows travel. */
+/* Tables: many rows, such as embeddings, over several variables (partition.c). Each part has
+ * consecutive rows. A lookup sends the row numbers to the parts and gathers on the server of each
+ * part, so that only the wanted rows travel. The model owns its tables. */
 #include <inttypes.h>
 
 #include "train/train_internal.h"
@@ -35,9 +36,10 @@ static TF_Output gather(dp_table *table, int part, TF_Output rows) {
   return dp_gather_v2(there, variable->value, rows, dp_const_int32(there, 0));
 }
 
-/* Which part each row is in, and the first row of that part. Of q + 1 rows have the first `extra`
- * parts, the others q. A row that there is not lands in no part, or behind the last one's end, and
- * is refused there. */
+/* The part that each row is in, and the first row of that part. With q = rows / parts, the first
+ * `extra` = rows % parts parts have q + 1 rows and the others q. A row number that is out of range
+ * gives a part that does not exist, or a row after the end of the last part; the op that reads it
+ * fails. */
 static TF_Output part_of(dp_table *table, dp_scope *scope, TF_Output rows, TF_Output *first_out) {
   TF_DataType dtype = TF_OperationOutputType(rows);
   int64_t each = table->rows / table->parts, extra = table->rows % table->parts;

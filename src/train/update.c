@@ -1,6 +1,7 @@
-/* The update of a model: every gradient applied where its variable lives, and when all are, the
- * global step goes up by one. */
-
+/* The update of a model. Every gradient is applied where its variable lives; when all have been,
+ * the moving averages follow, and then the global step is increased by one. dp_model_apply chooses
+ * between this (each worker by itself) and the synchronous form (sync.c), which uses it on the
+ * chief. */
 #include "train/train_internal.h"
 
 TF_Operation *dp_train_apply_all(dp_model *model, dp_optimizer settings,
@@ -34,8 +35,11 @@ TF_Operation *dp_train_apply_all(dp_model *model, dp_optimizer settings,
   return step.oper;
 }
 
-void dp_model_apply(dp_model *model, dp_optimizer optimizer, const dp_variable_gradient *gradients,
-                    int count, dp_model_minimize_options options) {
+void dp_model_apply_with_options(dp_model *model, dp_optimizer optimizer,
+                                 const dp_variable_gradient *gradients, int count,
+                                 const dp_model_apply_options *given) {
+  dp_model_apply_options options = DP_OPTIONS(dp_model_apply);
+  dp_train_read_options(model, "dp_model_apply", given, &options, sizeof(options));
   if (model->update)
     dp_scope_fail(model->root, TF_FAILED_PRECONDITION, "the model has an update already");
   if (!dp_scope_ok(model->root))
@@ -47,13 +51,16 @@ void dp_model_apply(dp_model *model, dp_optimizer optimizer, const dp_variable_g
                                        &model->step_after);
 }
 
-void dp_model_new_minimize(dp_model *model, dp_optimizer optimizer, TF_Output loss,
-                           dp_model_minimize_options options) {
+void dp_model_minimize_with_options(dp_model *model, dp_optimizer optimizer, TF_Output loss,
+                                    const dp_model_minimize_options *given) {
+  dp_model_minimize_options options = DP_OPTIONS(dp_model_minimize);
+  dp_train_read_options(model, "dp_model_minimize", given, &options, sizeof(options));
   int most = (int)model->variables.count;
   dp_variable_gradient *gradients = DP_NEW_ARRAY(dp_variable_gradient, most + 1);
   int count = dp_model_gradients(model, loss, gradients, most);
   if (options.clip_norm > 0)
     dp_clip_gradients_by_norm(model, gradients, count, options.clip_norm);
-  dp_model_apply(model, optimizer, gradients, count, options);
+  dp_model_apply(model, optimizer, gradients, count, .sync = options.sync,
+                 .replicas = options.replicas, .average_decay = options.average_decay);
   dp_free(gradients);
 }

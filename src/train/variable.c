@@ -1,5 +1,6 @@
-/* Variables: the reference, its initial value and assignment, and a read beside it, named as
- * TensorFlow's Python names them, so that checkpoints go both ways. */
+/* Variables: the op that holds the value (a reference), the initial value, the assignment of it,
+ * and a read beside it. Names are those that TensorFlow's Python gives, so that TensorFlow reads
+ * our checkpoints and we read TensorFlow's. The model owns its variables. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ int64_t dp_train_elements(dp_dims shape) {
 }
 
 /* ---- Initial values ---- */
-/* Numbers that flow into and out of one unit: all but the last size, all but the last but one. */
+/* Fan-in and fan-out of a kernel, as TensorFlow counts them: the product of all sizes but the last,
+ * and of all but the last but one. */
 static void fans(dp_dims shape, double *in_out, double *out_out) {
   double field = 1;
   for (int i = 0; i + 2 < shape.count; i++)
@@ -38,7 +40,7 @@ dp_initializer dp_train_initializer(dp_initializer from, dp_dims shape) {
     double limit = sqrt(6 / fmax(fan_in + fan_out, 1));
     return dp_init_uniform(-limit, limit);
   }
-  if (from.kind == DP_INIT_HE_NORMAL) /* the divisor: what truncating takes away */
+  if (from.kind == DP_INIT_HE_NORMAL) /* the divisor makes up for the truncation */
     return dp_init_truncated_normal(0, sqrt(2 / fmax(fan_in, 1)) / .87962566103423978);
   return from;
 }
@@ -73,9 +75,12 @@ train_variable *dp_train_variable_find(const dp_model *model, const char *name) 
   return NULL;
 }
 
+/* The items of a scalar's shape are not NULL either: that would be a shape that is not given. */
 static dp_dims copy_dims(dp_dims shape) {
-  size_t size = (size_t)shape.count * sizeof(int64_t);
-  return (dp_dims){size ? dp_memdup(shape.items, size) : NULL, shape.count};
+  int64_t *items = DP_NEW_ARRAY(int64_t, shape.count + 1);
+  for (int i = 0; i < shape.count; i++)
+    items[i] = shape.items[i];
+  return (dp_dims){items, shape.count};
 }
 
 static bool check_new(dp_model *model, const char *name, dp_dims shape) {
@@ -147,9 +152,12 @@ void dp_train_variable_destroy(train_variable *variable) {
   dp_free(variable);
 }
 
-TF_Output dp_model_new_variable(dp_model *model, const char *name, dp_dims shape,
-                                dp_initializer initializer, dp_model_variable_options options) {
+TF_Output dp_model_variable_with_options(dp_model *model, const char *name, dp_dims shape,
+                                         dp_initializer initializer,
+                                         const dp_model_variable_options *given) {
+  dp_model_variable_options options = DP_OPTIONS(dp_model_variable);
   const char *device = NULL;
+  dp_train_read_options(model, "dp_model_variable", given, &options, sizeof(options));
   if (options.local)
     device = model->job ? dp_job_device(model->job) : "";
   train_variable *variable =

@@ -1,4 +1,6 @@
-/* Control messages: unpacking from ropes, packing into them, and lookups in maps. */
+/* Control messages: unpacking from ropes, packing into ropes, and lookups in maps. unpack.c does
+ * the unpacking, from contiguous memory; here a message that lies in several pieces is joined
+ * first. Packing is protobuf-c's own. No state, any thread. */
 #include "wire/control.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Device names: parsing, printing, comparing, merging. */
+/* Device names: parsing, printing, comparing, merging. A dp_device_name has fixed-size arrays, so
+ * nothing here allocates memory, except for error messages. No state, any thread. */
 #include "wire/device_name.h"
 
 #include <stdio.h>
@@ -22,7 +23,8 @@ bool dp_device_is_job_name(dp_view text) {
   return true;
 }
 
-/* Takes a letter and word characters up to one of `ends` off the front. */
+/* Removes a word from the front of *text: a letter, then word characters, up to one of `ends` or
+ * the end. */
 static bool consume_word(dp_view *text, const char *ends, char *word, size_t size) {
   if (text->length == 0 || !is_letter(text->data[0]))
     return false;
@@ -69,7 +71,8 @@ static bool consume_legacy(dp_view *text, const char *type, dp_device_name *name
   return consume_index(text, &name->has_id, &name->id);
 }
 
-/* One "/part:value"; false when it is none that we know. A part may come again: the last counts. */
+/* Removes one "/part:value" from the front of *text; false when the part is unknown. A part may be
+ * given twice: the last one counts. */
 static bool consume_part(dp_view *text, dp_device_name *name) {
   if (dp_view_consume(text, "/job:")) {
     name->has_job = !dp_view_consume(text, "*");
@@ -88,7 +91,7 @@ static bool consume_part(dp_view *text, dp_device_name *name) {
   return false;
 }
 
-/* What is not there holds zeros, so that equal names are equal bytes. */
+/* Zeroes the members of absent parts, so that equal names have equal bytes. */
 static void clear_absent(dp_device_name *name) {
   if (!name->has_job)
     memset(name->job, 0, sizeof name->job);

@@ -1,8 +1,8 @@
-/* Device names: "/job:ps/replica:0/task:1/device:CPU:0" and everything short of it.
+/* Device names: "/job:ps/replica:0/task:1/device:CPU:0", or some parts of such a name.
  *
- * A name in which parts are missing or "*" is a specification: it stands for all devices that agree
- * in the other parts. "/cpu:0" and "/GPU:1" are old spellings of "/device:CPU:0" and
- * "/device:GPU:1"; types are otherwise told apart by case. The rules are TensorFlow's.
+ * A name in which parts are missing or "*" is a specification: it stands for all devices whose
+ * names have the parts that are present. "/cpu:0" and "/GPU:1" are old spellings of "/device:CPU:0"
+ * and "/device:GPU:1"; otherwise the case of a type matters. The rules are TensorFlow's.
  * A dp_device_name is a plain value without pointers: copy it as you like. No state, any thread. */
 #ifndef DP_WIRE_DEVICE_NAME_H
 #define DP_WIRE_DEVICE_NAME_H
@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-/* With the NUL. Longer names are refused. */
+/* Sizes with the NUL. Longer names are refused. */
 #define DP_DEVICE_JOB_SIZE 96
 #define DP_DEVICE_TYPE_SIZE 32
 /* Room for any printed name. */
@@ -25,11 +25,12 @@ typedef struct dp_device_name {
   char type[DP_DEVICE_TYPE_SIZE];
 } dp_device_name;
 
-/* Full names and specifications; "" and "/" say nothing. INVALID_ARGUMENT quotes the text. */
+/* Parses a full name or a specification; "" and "/" give a name without parts. The message of
+ * INVALID_ARGUMENT quotes the text. */
 DP_MUST_USE dp_status *dp_device_name_parse(dp_view text, dp_device_name *name_out);
 
-/* The canonical text, in `buffer`, which is returned: "" for a name that says nothing,
- * "/device:GPU:*" for a type without number. */
+/* Writes the canonical text to `buffer` and returns `buffer`: "" for a name without parts,
+ * "/device:GPU:*" for a type without a number. */
 const char *dp_device_name_format(const dp_device_name *name, char buffer[DP_DEVICE_NAME_SIZE]);
 
 bool dp_device_name_is_empty(const dp_device_name *name);
@@ -37,9 +38,10 @@ bool dp_device_name_is_complete(const dp_device_name *name);
 /* Whether `specific` has every part that `general` has, with the same value. With a complete
  * `specific`: whether that device matches. */
 bool dp_device_name_accepts(const dp_device_name *general, const dp_device_name *specific);
-/* Adds the parts of `other` to *target. Parts that differ are an INVALID_ARGUMENT; with
- * `allow_soft`, another type or number makes *target forget them instead. On failure *target may
- * have taken over the parts before the one that differs. */
+/* Adds the parts of `other` to *target. A part that both have with different values is an
+ * INVALID_ARGUMENT. With `allow_soft` a different type removes type and number from *target
+ * instead, and a different number removes the number. On failure *target may already have some of
+ * the parts of `other`. */
 DP_MUST_USE dp_status *dp_device_name_merge(dp_device_name *target, const dp_device_name *other,
                                             bool allow_soft);
 /* Overwrites in *target every part that `other` has. */

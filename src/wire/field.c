@@ -1,4 +1,6 @@
-/* Reading and writing single fields in ropes. */
+/* Reading and writing single protobuf fields in ropes (see field_internal.h). Every length is
+ * checked against the bytes that remain, and the nesting of skipped groups is bounded. No state,
+ * any thread. */
 #include "wire/field_internal.h"
 
 #include <string.h>

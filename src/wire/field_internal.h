@@ -1,5 +1,6 @@
-/* Fields of a message that lies in a rope, one after the other, without joining pieces; and the
- * small writers. For the codecs of this folder. No state. */
+/* Protobuf's encoding, field by field: reads the fields of a message in a rope one after the other
+ * without joining its pieces, and writes single fields. For the codecs of this folder that need
+ * more control than protobuf-c gives. No state, any thread. */
 #ifndef DP_WIRE_FIELD_INTERNAL_H
 #define DP_WIRE_FIELD_INTERNAL_H
 
@@ -23,12 +24,13 @@ typedef struct dp_wire_field {
   dp_rope_reader bytes; /* of DP_WIRE_BYTES: the payload */
 } dp_wire_field;
 
-/* False at the end or on overlong ones; the reader has then moved somewhere. */
+/* False at the end of the bytes, or when the varint has more than 10 bytes; the reader's place is
+ * undefined then. */
 bool dp_wire_read_varint_slow(dp_rope_reader *reader, uint64_t *value_out);
 static inline bool dp_wire_read_varint(dp_rope_reader *reader, uint64_t *value_out) {
   if (reader->remaining > 0 && reader->piece < reader->rope->pieces.count) {
     const dp_piece *piece = &reader->rope->pieces.items[reader->piece];
-    /* The byte must be in the part too; then one step cannot leave the piece's own bounds. */
+    /* At least one byte of the piece must follow, so that the reader still stands on a byte. */
     if (reader->offset + 1 < piece->length && piece->data[reader->offset] < 0x80) {
       *value_out = piece->data[reader->offset];
       reader->offset++;
@@ -39,8 +41,8 @@ static inline bool dp_wire_read_varint(dp_rope_reader *reader, uint64_t *value_o
   return dp_wire_read_varint_slow(reader, value_out);
 }
 
-/* Reads the next field and moves behind it. *more_out is false at the end. Groups are skipped and
- * never seen. INVALID_ARGUMENT without the message's name: the caller annotates. */
+/* Reads the next field and moves past it. *more_out is false at the end. Groups are skipped. The
+ * text of an INVALID_ARGUMENT does not name the message: the caller annotates it. */
 DP_MUST_USE dp_status *dp_wire_next_field(dp_rope_reader *reader, dp_wire_field *field,
                                           bool *more_out);
 
@@ -64,9 +66,9 @@ static inline uint8_t *dp_wire_put_tag(uint8_t *to, uint32_t number, dp_wire_typ
   return dp_wire_put_varint(to, (uint64_t)number << 3 | type);
 }
 
-/* Whole fields, always written, whatever the value. */
+/* Append whole fields, even when the value is the default (0 or no bytes). */
 DP_MUST_USE dp_status *dp_wire_write_varint_field(dp_rope *rope, uint32_t number, uint64_t value);
-/* Tag and length; the caller appends the `length` bytes. */
+/* Appends tag and length; the caller appends the `length` bytes. */
 DP_MUST_USE dp_status *dp_wire_write_bytes_head(dp_rope *rope, uint32_t number, size_t length);
 DP_MUST_USE dp_status *dp_wire_write_bytes_field(dp_rope *rope, uint32_t number, const void *data,
                                                  size_t length);

@@ -1,4 +1,4 @@
-/* Paths of the calls of TensorFlow's two services. */
+/* The gRPC paths of the methods of TensorFlow's two services, made from the tables in methods.h. */
 #include "wire/methods.h"
 
 static const char *const master_paths[] = {

@@ -1,4 +1,6 @@
-/* The calls of TensorFlow's two services: names and paths, one table each. */
+/* The methods of TensorFlow's two gRPC services, MasterService and WorkerService. One table per
+ * service gives an enum and the paths under which the methods are called. Constant data, any
+ * thread. */
 #ifndef DP_WIRE_METHODS_H
 #define DP_WIRE_METHODS_H
 

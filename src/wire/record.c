@@ -1,7 +1,9 @@
 /* Reading and writing records.
  *
- * A first look counts the elements of lists, so that each array is taken from the arena once and
- * has the right size; the second fills them. Tensors are decoded where they lie in the rope. */
+ * Decoding takes two passes: the first counts the elements of lists, so that each array is
+ * allocated once with the right size; the second fills them. Tensors are decoded from the rope's
+ * pieces without joining them. Everything but the tensors lives in the caller's arena. No state,
+ * any thread. */
 #include "wire/record_internal.h"
 
 #include <string.h>
@@ -11,7 +13,9 @@
 #include "wire/tensor_internal.h"
 
 #define MAX_FIELDS 16
-/* Tensors in one list: more would be an attack. */
+/* The most tensors in one list. No real message has as many; an array of dp_tensor is much larger
+ * than the bytes that announce its elements, so the limit bounds what a message can make us
+ * allocate. */
 #define MAX_TENSORS ((size_t)1 << 20)
 
 static void *member(const void *record, size_t offset) {
@@ -24,7 +28,7 @@ static void *list_of(const void *record, const dp_record_field *field) {
   return *(void **)member(record, field->offset);
 }
 
-/* 0 for what is not a list. */
+/* 0 for a kind that is not a list. */
 static size_t list_element_size(dp_record_kind kind) {
   switch (kind) {
   case DP_RECORD_STRINGS:
@@ -39,7 +43,7 @@ static size_t list_element_size(dp_record_kind kind) {
   }
 }
 
-/* The field of the table that these bytes can be a value of; NULL for unknown ones. */
+/* The field of the table with that number; NULL when it is unknown or has another wire type. */
 static const dp_record_field *find_field(const dp_record_type *type, const dp_wire_field *raw) {
   for (size_t i = 0; i < type->field_count; i++) {
     const dp_record_field *field = &type->fields[i];
@@ -71,8 +75,8 @@ static dp_status *count_lists(const dp_record_type *type, dp_rope_reader reader,
   }
 }
 
-/* Strings that are absent are "", lists get their arrays; all counts stay 0. An element on the wire
- * takes two bytes at least, so the arrays are bounded by the message. */
+/* Sets all strings to "" and allocates the arrays of the lists; all counts stay 0. An element takes
+ * at least two bytes on the wire, so the message's size bounds the arrays. */
 static void prepare(const dp_record_type *type, const size_t counts[MAX_FIELDS], dp_arena *arena,
                     void *record) {
   for (size_t i = 0; i < type->field_count; i++) {
@@ -116,7 +120,8 @@ static dp_status *decode_list_element(const dp_record_field *field, dp_wire_fiel
   }
 }
 
-/* An error's message may quote any bytes; it must arrive all the same. */
+/* The message of an error may quote any bytes, so a NUL must not make the whole response invalid.
+ */
 static const char *decode_text(const dp_wire_field *raw, dp_arena *arena) {
   dp_rope_reader bytes = raw->bytes;
   size_t length = bytes.remaining;
@@ -127,7 +132,7 @@ static const char *decode_text(const dp_wire_field *raw, dp_arena *arena) {
   return text;
 }
 
-/* Of a single field that comes more than once the last value counts. */
+/* When a field that is not a list comes more than once, the last value counts. */
 static dp_status *decode_single(const dp_record_field *field, dp_wire_field *raw, dp_arena *arena,
                                 void *to) {
   switch (field->kind) {

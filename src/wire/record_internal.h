@@ -1,5 +1,6 @@
-/* Records: C structs described by a table of fields, so that one reader and one writer serve all
- * messages that carry tensors. Tables are constant and sorted by field number. */
+/* Records: C structs that a table of fields describes, so that one reader and one writer serve all
+ * messages that carry tensors (wire/run_messages.h). A table is constant and sorted by field
+ * number. No state, any thread. */
 #ifndef DP_WIRE_RECORD_INTERNAL_H
 #define DP_WIRE_RECORD_INTERNAL_H
 
@@ -8,7 +9,8 @@
 #include "base/status.h"
 #include "tensor/rope.h"
 
-/* What stands at `offset` in the struct. Lists have their size_t at `count_offset`. */
+/* The type of the struct's member at `offset`. The length of a list is a size_t at `count_offset`.
+ */
 typedef enum dp_record_kind {
   DP_RECORD_STRING,   /* const char *; a NUL inside is an error */
   DP_RECORD_TEXT,     /* const char * for people to read; a NUL inside becomes a "?" */

@@ -1,4 +1,7 @@
-/* See recv_buf.h. */
+/* RecvBufResponse, written and read by hand: its bytes may be a large tensor, which protobuf-c
+ * would copy. The encoder computes the lengths of the three nested messages first and appends the
+ * tensor's memory by reference. The decoder copies from the rope's pieces straight to the
+ * destination. No state, any thread. */
 #include "wire/recv_buf.h"
 
 #include <string.h>
@@ -42,7 +45,8 @@ dp_status *dp_recv_buf_response_encode(const dp_tensor *tensor, dp_rope *rope) {
                                     (uint64_t)(dp_clock_wall_nanos() / 1000));
 }
 
-/* Where the next bytes go; those beyond the end are only counted. */
+/* The destination. `seen` counts all bytes of the response, also those beyond `room`, which are not
+ * copied. */
 typedef struct content_target {
   char *to;
   size_t room;
@@ -51,7 +55,7 @@ typedef struct content_target {
 
 typedef dp_status *(*field_fn)(dp_wire_field *field, content_target *target);
 
-/* Calls fn for each field `number` of bytes. */
+/* Calls fn for each field with that number whose wire type is bytes. */
 static dp_status *visit_fields(dp_rope_reader *reader, uint32_t number, field_fn fn,
                                content_target *target) {
   dp_wire_field field;

@@ -1,4 +1,5 @@
-/* Rendezvous keys: building and taking apart. */
+/* Rendezvous keys: building and parsing. Parsing copies no text: the parts are views into the
+ * caller's text; only the two device names are values. No state, any thread. */
 #include "wire/rendezvous_key.h"
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@ void dp_rendezvous_key_print(dp_text *text, const char *source_device, uint64_t 
                  source_incarnation, destination_device, edge_name, frame_id, iteration);
 }
 
-/* The text up to the next ";" or the end; *rest moves behind it. */
+/* The text up to the next ";" or the end; *rest becomes the text behind it. */
 static dp_view next_part(dp_view *rest) {
   const char *end = rest->length ? memchr(rest->data, ';', rest->length) : NULL;
   dp_view part = {rest->data, end ? (size_t)(end - rest->data) : rest->length};
@@ -19,7 +20,7 @@ static dp_view next_part(dp_view *rest) {
   return part;
 }
 
-/* Up to 16 digits, as TensorFlow takes them. */
+/* One to 16 digits; TensorFlow accepts fewer than 16 too. */
 static bool parse_hex(dp_view text, uint64_t *value_out) {
   uint64_t value = 0;
   if (text.length == 0 || text.length > 16)

@@ -1,5 +1,6 @@
-/* The messages that carry tensors, as tables of fields (see proto/tensors.proto for the same in
- * TensorFlow's words). */
+/* The messages that carry tensors, as tables of fields: one table per message, which record.c reads
+ * and writes. proto/tensors.proto has the same messages in protobuf's language. Constant data, any
+ * thread. */
 #include "wire/run_messages.h"
 
 #include <stddef.h>
@@ -16,7 +17,7 @@
     number, DP_RECORD_MESSAGES, offsetof(RECORD, member), offsetof(RECORD, count),                 \
         &type##__descriptor, #member                                                               \
   }
-/* Defines the table's type and the functions of the header. */
+/* Defines the dp_record_type of a message and its functions that run_messages.h declares. */
 #define DEFINE_RECORD(record, wire_name, fields)                                                   \
   static const dp_record_type record##_type = {wire_name, sizeof(dp_##record), fields,             \
                                                sizeof(fields) / sizeof *(fields)};                 \

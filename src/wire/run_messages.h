@@ -1,12 +1,13 @@
-/* The messages that carry tensors: RunStep, RunCallable, RunGraph, RecvTensor, both directions of
- * each, since a task is server and client of them all.
+/* The messages that carry tensors: RunStep, RunCallable, RunGraph, RecvTensor. Requests and
+ * responses are both read and written, since a task is server and client of all these calls.
  *
- * Ownership: what a decoder makes lives in the arena that it is given, except the tensors, which
- * hold references of their own and are released by the message's deinit (safe on zeroed memory,
- * and not needed after a decoder failed). For an encoder the caller fills the struct from any
- * memory; it borrows everything for the call, and the rope retains the buffers of large tensors.
- * Strings are never NULL after decoding; NULL is "" for encoding; one with a
- * NUL byte is refused, except messages of errors. Unknown fields are ignored.
+ * Decoding: the result lives in the caller's arena, except the tensors, which own references to
+ * their buffers. The message's deinit releases the tensors; it is safe on zeroed memory and not
+ * needed after a decoder failed. A decoded string is never NULL. A string with a NUL byte is
+ * refused, except the message of an error. Unknown fields are ignored.
+ *
+ * Encoding: the caller fills the struct with pointers to any memory, which the encoder borrows for
+ * the call; the rope retains the buffers of large tensors. A NULL string counts as "".
  * No state, any thread. */
 #ifndef DP_WIRE_RUN_MESSAGES_H
 #define DP_WIRE_RUN_MESSAGES_H
@@ -27,7 +28,7 @@ typedef struct dp_named_tensor {
   dp_tensor tensor;
 } dp_named_tensor;
 
-/* NamedTensorProto alone. */
+/* A NamedTensorProto that is a message of its own. */
 DP_MUST_USE dp_status *dp_named_tensor_decode(const dp_rope *rope, dp_arena *arena,
                                               dp_named_tensor *named_out);
 DP_MUST_USE dp_status *dp_named_tensor_encode(const dp_named_tensor *named, dp_rope *rope);
@@ -57,7 +58,7 @@ typedef struct dp_run_step_response {
   dp_named_tensor *tensors;
   size_t tensor_count;
   Tensorflow__RunMetadata *metadata; /* NULL when absent */
-  int32_t status_code;               /* a dp_code; 0 unless errors come in the body */
+  int32_t status_code;               /* a dp_code; 0 unless the error is in the body */
   const char *status_error_message;
 } dp_run_step_response;
 

@@ -1,4 +1,5 @@
-/* Shapes between TensorShapeProto and our own values. */
+/* Converts between TensorShapeProto and our own shapes. dp_shape_make and dp_partial_shape_make
+ * check the sizes. Messages are made in the caller's arena. No state, any thread. */
 #include "wire/shape_message.h"
 
 #include "wire/control.h"

@@ -1,9 +1,11 @@
 /* TensorProto to tensor: the shape, and values of plain dtypes. Strings, handles and variants are
  * in tensor_objects.c.
  *
- * One look over the fields finds dtype, shape and tensor_content wherever they stand; only then is
- * memory taken, and a second look reads the *_val field that belongs to the dtype. Fields of other
- * dtypes are ignored, as are values beyond the number of elements: TensorFlow does so. */
+ * Two passes, because fields come in any order. The first finds dtype, shape and tensor_content;
+ * then memory is taken; the second reads the *_val field of that dtype. *_val fields of other
+ * dtypes are ignored, as are values beyond the number of elements, as in TensorFlow. No state, any
+ * thread.
+ */
 #include "wire/tensor_internal.h"
 
 #include <inttypes.h>
@@ -47,7 +49,7 @@ uint32_t dp_wire_value_field(dp_dtype dtype) {
   }
 }
 
-/* ---- The first look ---------------------------------------------------------------------------*/
+/* ---- The first pass ---------------------------------------------------------------------------*/
 
 typedef struct dims {
   int64_t sizes[DP_MAX_RANK];
@@ -69,8 +71,8 @@ static dp_status *scan_dim(dp_rope_reader *reader, int64_t *size_out) {
   return NULL;
 }
 
-/* A shape that comes in several pieces is put together, like any message. That unknown_rank may be
- * set is TensorFlow's own leniency. */
+/* A shape field that comes several times is merged, as protobuf merges messages. unknown_rank is
+ * ignored, as in TensorFlow. */
 static dp_status *scan_shape(dp_rope_reader *reader, dims *dims) {
   dp_wire_field field;
   bool more;
@@ -116,8 +118,8 @@ static dp_status *scan_tensor(dp_rope_reader *reader, dp_tensor_scan *scan) {
 
 /* ---- tensor_content ---------------------------------------------------------------------------*/
 
-/* Whether a tensor may live in the memory of the message: worth it only when it is not a small part
- * that would keep a large buffer alive. */
+/* Whether the tensor should share the message's buffer. It should not when it is small, or less
+ * than an eighth of the buffer, which it would keep alive. */
 static bool worth_sharing(const dp_rope_reader *content, size_t bytes) {
   if (bytes < DP_WIRE_SHARE_BYTES || content->piece >= content->rope->pieces.count)
     return false;
@@ -129,7 +131,7 @@ static bool is_narrow(dp_dtype dtype) {
   return dtype == DP_INT4 || dtype == DP_UINT4 || dtype == DP_INT2 || dtype == DP_UINT2;
 }
 
-/* The low bits of a byte, with the sign where there is one. */
+/* An element of 4 or 2 bits as a byte in memory: the low bits, sign-extended for a signed dtype. */
 static uint8_t narrow_value(dp_dtype dtype, uint64_t value) {
   switch (dtype) {
   case DP_INT4:
@@ -188,7 +190,8 @@ static dp_status *decode_content(const dp_tensor_scan *scan, dp_tensor *tensor_o
 
 /* ---- Typed values -----------------------------------------------------------------------------*/
 
-/* Where values go. Components are what the wire has: two of them make a complex number. */
+/* The destination of the values. It counts components as the wire does: a complex number has two.
+ */
 typedef struct sink {
   dp_dtype dtype;
   void *data;
@@ -267,7 +270,8 @@ static dp_status *read_values(const dp_tensor_scan *scan, sink *sink) {
   }
 }
 
-/* Repeats the last of `filled` elements up to the end; zeros when there is none. */
+/* Fills the tensor behind its first `filled` elements with copies of the last of them; with zeros
+ * when `filled` is 0. */
 static void repeat_last(dp_tensor *tensor, size_t filled) {
   size_t size = dp_dtype_size(tensor->dtype), total = dp_tensor_bytes(tensor);
   char *data = tensor->data;
@@ -278,7 +282,7 @@ static void repeat_last(dp_tensor *tensor, size_t filled) {
   size_t have = filled * size;
   if (have >= total)
     return;
-  /* One copy of the last element, then doubling the part that is made of it. */
+  /* Copies the last element once, then doubles the copied part. */
   memcpy(data + have, data + have - size, size);
   size_t made = size;
   while (have + made < total) {

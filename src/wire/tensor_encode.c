@@ -1,16 +1,16 @@
 /* Tensor to TensorProto.
  *
- * A TensorProto inside a message needs its length in front. For plain tensors and strings that is
- * computed; what is behind handles and variants is first written into a rope of its own, which is
- * then moved behind the length. Large contents are never copied: the rope takes a reference to the
- * tensor's buffer. */
+ * The length of a TensorProto inside a message comes before its bytes. For plain dtypes and strings
+ * the length is computed. Handles and variants are first written to a separate rope, which is then
+ * moved behind the length. Large contents are never copied: the rope retains the tensor's buffer.
+ * No state, any thread. */
 #include "wire/tensor_internal.h"
 
 #include <string.h>
 #include "wire/control.h"
 #include "wire/shape_message.h"
 
-/* dtype, then for each dimension at most 2 + 1 + 10 bytes. */
+/* dtype, then at most 2 + 1 + 10 bytes per dimension. */
 #define MAX_HEAD (16 + DP_MAX_RANK * 14)
 
 typedef struct plan {
@@ -20,7 +20,8 @@ typedef struct plan {
   dp_rope body;       /* of handles and variants only */
 } plan;
 
-/* What stands around a tensor: nothing, a field of a message, a NamedTensorProto. */
+/* What is written around the TensorProto: nothing, the tag and length of a field, or a
+ * NamedTensorProto (with or without tag and length). */
 typedef struct place {
   uint32_t field; /* 0: none */
   bool is_named;
@@ -187,7 +188,7 @@ static dp_status *write_variants(const dp_tensor *tensor, int depth, dp_rope *ro
 
 /* ---- Objects as contents ----------------------------------------------------------------------*/
 
-/* What cannot be sent is known by its type only. */
+/* Of a variant that cannot be sent only the name of its type is written. */
 static dp_status *write_object(const dp_tensor *tensor, int64_t index, dp_rope *rope) {
   if (tensor->dtype == DP_RESOURCE)
     return dp_wire_encode_handle(dp_tensor_handles(tensor)[index], rope);

@@ -1,5 +1,6 @@
-/* Between the files of the tensor codec only: what tensor_decode.c knows after one look over a
- * TensorProto, and the parts that fill tensors of objects. */
+/* For the files of the tensor codec only: the result of tensor_decode.c's first pass over a
+ * TensorProto, and the functions of tensor_objects.c that fill tensors of strings, handles and
+ * variants. */
 #ifndef DP_WIRE_TENSOR_INTERNAL_H
 #define DP_WIRE_TENSOR_INTERNAL_H
 
@@ -26,11 +27,12 @@ enum {
   TENSOR_FLOAT8 = 18,
 };
 
-/* What a few bytes may grow to by repeating the last value. */
+/* The most bytes that a tensor may have whatever the size of its message (the last value is
+ * repeated). A larger tensor must have at least one byte in the message per 64 bytes of memory. */
 #define DP_WIRE_MAX_EXPANSION ((uint64_t)2 << 30)
 
 typedef struct dp_tensor_scan {
-  dp_rope_reader all; /* the whole message, for a second look */
+  dp_rope_reader all; /* the whole message, for the second pass */
   int64_t dtype;
   dp_shape shape;
   dp_rope_reader content; /* remaining 0 when there is none */
@@ -38,7 +40,7 @@ typedef struct dp_tensor_scan {
   int depth;
 } dp_tensor_scan;
 
-/* The *_val field in which TensorFlow keeps values of that dtype; 0 if none. */
+/* The number of the *_val field that holds values of that dtype; 0 if there is none. */
 uint32_t dp_wire_value_field(dp_dtype dtype);
 
 DP_MUST_USE dp_status *dp_wire_decode_tensor_at(dp_rope_reader *reader, int depth,
@@ -47,7 +49,7 @@ DP_MUST_USE dp_status *dp_wire_decode_tensor_at(dp_rope_reader *reader, int dept
  * and length when `number` is 0. */
 DP_MUST_USE dp_status *dp_wire_encode_named_tensor(uint32_t number, dp_view name,
                                                    const dp_tensor *tensor, dp_rope *rope);
-/* These fill a fresh tensor of n > 0 elements. */
+/* These fill a new tensor that has at least one element. */
 DP_MUST_USE dp_status *dp_wire_fill_strings(const dp_tensor_scan *scan, dp_tensor *tensor);
 DP_MUST_USE dp_status *dp_wire_fill_handles(const dp_tensor_scan *scan, dp_tensor *tensor);
 DP_MUST_USE dp_status *dp_wire_fill_variants(const dp_tensor_scan *scan, dp_tensor *tensor);

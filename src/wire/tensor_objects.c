@@ -1,9 +1,9 @@
 /* Strings, resource handles and variants of a TensorProto.
  *
  * TensorFlow writes them in two ways and reads both: as string_val, resource_handle_val and
- * variant_val, or in tensor_content as a list: the length of each element as a varint, then all
- * elements behind each other. Missing strings repeat the last one; missing handles and variants
- * stay empty. */
+ * variant_val, or as a list in tensor_content: the lengths of all elements as varints, then the
+ * bytes of all elements. When there are too few strings, the last one is repeated; missing handles
+ * and variants stay NULL. No state, any thread. */
 #include "wire/tensor_internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 typedef dp_status *(*element_fn)(const dp_tensor_scan *scan, dp_rope_reader *bytes,
                                  dp_tensor *tensor, size_t index);
 
-/* Calls `fill` for each element of tensor_content, which must be used up exactly. */
+/* Calls `fill` for each element in tensor_content. It is an error when bytes are left over. */
 static dp_status *fill_from_list(const dp_tensor_scan *scan, dp_tensor *tensor, element_fn fill) {
   size_t count = (size_t)tensor->shape.elements;
   dp_rope_reader lengths = scan->content, bytes = scan->content;
@@ -35,7 +35,7 @@ static dp_status *fill_from_list(const dp_tensor_scan *scan, dp_tensor *tensor, 
   return NULL;
 }
 
-/* Calls `fill` for each *_val field, at most once for each element of the tensor. */
+/* Calls `fill` for each *_val field, until the tensor's elements are used up. */
 static dp_status *fill_from_fields(const dp_tensor_scan *scan, dp_tensor *tensor, element_fn fill,
                                    size_t *filled_out) {
   uint32_t number = dp_wire_value_field(tensor->dtype);
@@ -99,7 +99,7 @@ static dp_status *set_components(const Tensorflow__ResourceHandleProto *message,
   for (size_t i = 0; i < count; i++) {
     const Tensorflow__ResourceHandleProto__DtypeAndShape *component = message->dtypes_and_shapes[i];
     handle->dtypes[i] = (dp_dtype)component->dtype;
-    /* An absent shape is a scalar's, as an empty message is. */
+    /* An absent shape means a scalar, like an empty message. */
     if (component->shape)
       DP_RETURN_IF_ERROR(dp_wire_partial_shape(component->shape, &handle->shapes[i]));
   }

@@ -4,8 +4,8 @@
  * unknown field (a known number with another wire type), and it merges a field that comes twice by
  * building a new array each time, which lets a small message take quadratic memory. This reader
  * makes one pass, counts what it takes from the arena and stops at a limit that depends on the
- * message's size. Arrays have the capacity of the next power of two of their count, so they need no
- * capacity of their own and grow in linear time. No state, any thread. */
+ * message's size. The capacity of an array is the next power of two above its count, so it need not
+ * be stored, and growing takes linear time in total. No state, any thread. */
 #include "wire/unpack_internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 typedef struct unpacker {
   dp_arena *arena;
   size_t memory_left;
-  const ProtobufCMessageDescriptor *outermost; /* for messages */
+  const ProtobufCMessageDescriptor *outermost; /* named in error messages */
 } unpacker;
 
 typedef struct cursor {
@@ -21,7 +21,7 @@ typedef struct cursor {
   const uint8_t *end;
 } cursor;
 
-/* One field as it lies on the wire, behind its tag. */
+/* One field as it is on the wire. */
 typedef struct raw_field {
   uint32_t number;
   uint32_t wire_type;
@@ -42,7 +42,8 @@ static dp_status *malformed(const unpacker *u, const ProtobufCMessageDescriptor 
                     type->name);
 }
 
-/* NULL when the limit would be passed; then the caller returns too_large. */
+/* Allocates from the arena. NULL when the limit would be passed; the caller then returns too_large.
+ */
 static void *take(unpacker *u, size_t size) {
   size_t rounded = size + 16;
   if (rounded > u->memory_left)
@@ -72,7 +73,7 @@ static bool read_varint(cursor *c, uint64_t *value_out) {
   return false;
 }
 
-/* Moves behind a group whose start tag has been read. */
+/* Skips a group whose start tag has been read. */
 static bool skip_group(cursor *c, uint32_t number, int depth) {
   if (depth > DP_WIRE_MAX_DEPTH)
     return false;
@@ -113,7 +114,7 @@ static bool skip_group(cursor *c, uint32_t number, int depth) {
   }
 }
 
-/* NULL when all is well, else what is wrong. */
+/* Returns NULL, or a text that says what is wrong. */
 static const char *read_field(cursor *c, raw_field *field, int depth) {
   uint64_t tag;
   if (!read_varint(c, &tag) || tag > UINT32_MAX)
@@ -255,7 +256,8 @@ static dp_status *store_bytes(unpacker *u, const raw_field *raw, void *member) {
   return NULL;
 }
 
-/* `member` is the pointer's place; a message that is already there is merged into. */
+/* `member` is the address of the pointer to the sub-message. When there is a sub-message already,
+ * the new one is merged into it. */
 static dp_status *store_message(unpacker *u, const ProtobufCFieldDescriptor *field,
                                 const raw_field *raw, void *member, int depth) {
   ProtobufCMessage *inner = *(ProtobufCMessage **)member;
@@ -345,7 +347,8 @@ static dp_status *store_single(unpacker *u, ProtobufCMessage *message,
   return store_value(u, message->descriptor, field, raw, member, depth);
 }
 
-/* protobuf-c writes the bytes of an unknown field again behind a tag of its own making. */
+/* Keeps the bytes behind the tag: protobuf-c writes the tag itself when it packs the field again.
+ * Groups are dropped, because protobuf-c cannot write them. */
 static dp_status *keep_unknown(unpacker *u, ProtobufCMessage *message, const raw_field *raw,
                                const uint8_t *end) {
   if (raw->wire_type == WIRE_GROUP)
@@ -368,8 +371,9 @@ static dp_status *keep_unknown(unpacker *u, ProtobufCMessage *message, const raw
   return NULL;
 }
 
-/* The field with that number, if the bytes on the wire can be its value. `guess` is where a field
- * in the usual ascending order would be found. */
+/* The field with that number; NULL when it is unknown or has another wire type. `guess` is the
+ * index of the last field found: fields usually come in ascending order, so the next one is near.
+ */
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *type,
                                                   const raw_field *raw, unsigned *guess) {
   const ProtobufCFieldDescriptor *field = NULL;
@@ -414,7 +418,7 @@ dp_status *dp_wire_unpack_into_arena(const ProtobufCMessageDescriptor *descripto
                                      ProtobufCMessage **message_out) {
   if (length > DP_WIRE_MAX_BYTES)
     return DP_INVALID("A %s of %zu bytes is larger than 2 GiB", descriptor->name, length);
-  /* Honest messages take two to six times their size. */
+  /* Real messages take two to six times their size. */
   size_t limit = ((size_t)64 << 20) + 16 * length;
   unpacker u = {
       .arena = arena,

@@ -1,4 +1,5 @@
-/* Between control.c and unpack.c only. */
+/* The reader of control messages, for control.c only: other code uses wire/control.h, whose
+ * functions do not need the message in one piece. */
 #ifndef DP_WIRE_UNPACK_INTERNAL_H
 #define DP_WIRE_UNPACK_INTERNAL_H
 

@@ -1,5 +1,10 @@
-/* Collectives over the network: the peer table of the collective room, and the calls that other
- * tasks make of this one. */
+/* Collectives over the network, in both directions.
+ *
+ * Out: the peer table of the collective room (dp_collective_peer_ops). Its argument is the session,
+ * which knows where the other tasks are. In: CompleteGroup, CompleteInstance and GetStepSequence,
+ * which other tasks ask of their leader, and RecvBuf, by which they fetch chunks from the board of
+ * a step. A chunk of a step that has failed here is waited for only a little while: the step may be
+ * run again under the same id. Any thread may enter. */
 #include "collective/collective.h"
 
 #include "base/fault.h"
@@ -136,14 +141,14 @@ static const dp_collective_peer_ops peer_ops = {complete_group, complete_instanc
 /* ---- A graph's and a step's ---- */
 
 static size_t list_tasks(const worker_session *session, const char *const **tasks_out) {
-  const dp_worker_peers_ops *peers = session->worker->peers;
+  const dp_cluster_ops *peers = session->worker->peers;
   return peers && peers->tasks ? peers->tasks(session->peers, tasks_out) : 0;
 }
 
 void dp_worker_graph_read_collectives(registered_graph *graph,
-                                      const Tensorflow__RegisterGraphRequest *request) {
-  graph->has_collectives = request->collective_graph_key != 0;
-  const Tensorflow__ConfigProto *config = request->config_proto;
+                                      const dp_worker_registration *registration) {
+  graph->has_collectives = registration->collective_graph_key != 0;
+  const Tensorflow__ConfigProto *config = registration->config;
   const char *wanted =
       config && config->experimental ? config->experimental->collective_group_leader : NULL;
   const char *const *tasks = NULL;

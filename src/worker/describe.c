@@ -1,12 +1,12 @@
 /* What a task is busy with, as lines for people: nodes that run or wait, values that are awaited
- * from other tasks or by them, resources and how full they are. Everything is copied or retained
- * under the lock and printed outside of it, so that looking never holds up working. */
+ * from other tasks or by them, resources and how full they are. Graphs, steps and resources are
+ * retained under their locks and printed outside of them; a step's list of receives is printed with
+ * that step's lock held. So looking never holds up other steps. */
 #include <inttypes.h>
 #include "wire/rendezvous_key.h"
 #include "worker/worker_internal.h"
 
 typedef DP_ARRAY(registered_graph *) graph_list;
-typedef DP_ARRAY(step_entry *) step_list;
 
 /* Lines under a heading, which is printed only when there is a line. */
 typedef struct section {
@@ -76,7 +76,7 @@ static void print_resource(void *arg, const char *container, const char *name,
   dp_text_add_char(resources->text, '\n');
 }
 
-/* With the worker's lock held. */
+/* With the tables' lock held. */
 static void list_graphs(dp_worker *worker, graph_list *graphs) {
   const char *key;
   void *session, *graph;
@@ -88,35 +88,25 @@ static void list_graphs(dp_worker *worker, graph_list *graphs) {
   }
 }
 
-/* With the worker's lock held; each counts as used until dp_worker_step_leave. */
-static void list_steps(dp_worker *worker, step_list *steps) {
-  const char *key;
-  void *step;
-  for (size_t at = 0; dp_map_next(worker->steps, &at, &key, &step);) {
-    ((step_entry *)step)->users++;
-    DP_ARRAY_PUSH(steps, step);
-  }
-}
-
 void dp_worker_get_counts(dp_worker *worker, dp_worker_counts *counts_out) {
   const char *key;
   void *session;
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_rdlock(&worker->tables);
   *counts_out = (dp_worker_counts){.sessions = dp_map_count(worker->sessions),
-                                   .sessions_ever = worker->sessions_ever,
-                                   .steps = dp_map_count(worker->steps)};
+                                   .sessions_ever = worker->sessions_ever};
   for (size_t at = 0; dp_map_next(worker->sessions, &at, &key, &session);)
     counts_out->graphs += dp_map_count(((worker_session *)session)->graphs);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
+  counts_out->steps = dp_worker_steps_count(worker);
 }
 
 void dp_worker_describe(dp_worker *worker, dp_text *text) {
   graph_list graphs = {0};
   step_list steps = {0};
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_rdlock(&worker->tables);
   list_graphs(worker, &graphs);
-  list_steps(worker, &steps);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
+  dp_worker_steps_list(worker, &steps);
   section nodes = {.text = text, .heading = "nodes that run or wait"};
   for (size_t i = 0; i < graphs.count; i++) {
     for (size_t k = 0; k < graphs.items[i]->unit_count; k++)
@@ -127,9 +117,9 @@ void dp_worker_describe(dp_worker *worker, dp_text *text) {
   for (size_t i = 0; i < steps.count; i++) {
     receives.step_id = steps.items[i]->id;
     dp_rendezvous_visit_waiting(steps.items[i]->rendezvous, print_waiting, &receives);
+    dp_worker_visit_receives(steps.items[i], print_outgoing, &receives);
     dp_worker_step_leave(worker, steps.items[i]);
   }
-  dp_worker_visit_receives(worker, print_outgoing, &receives);
   section collectives = {.text = text, .heading = "collectives under way"};
   dp_collectives_visit(worker->collectives, print_collective, &collectives);
   section resources = {.text = text, .heading = "resources"};

@@ -1,4 +1,9 @@
-/* Registered graphs: a master's partition for this task, cut once more by device and compiled. */
+/* Registered graphs: a master's piece for this task, cut once more by device and compiled.
+ *
+ * Compiling is done once, on the thread that registers; steps only look the result up. A graph is
+ * reference-counted: its session's table holds one reference and every run another, so that
+ * deregistering does not pull it from under a step. The tables are guarded by the worker's `tables`
+ * lock, which a step takes shared. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "planner/planner.h"
@@ -98,10 +103,12 @@ static dp_status *compile_unit(registered_graph *whole, dp_partition *partition,
   DP_RETURN_IF_ERROR(make_functions(whole, partition->graph->library, unit));
   dp_graph *graph = partition->graph;
   partition->graph = NULL;
+  dp_edge_router router = {dp_worker_edge_resolve, session};
   dp_executor_options options = {.device = unit->device,
                                  .kernels = session->kernels[at],
                                  .functions = unit->functions,
-                                 .session_handle = session->handle};
+                                 .session_handle = session->handle,
+                                 .router = &router};
   return dp_executor_create(graph, &options, &unit->executor);
 }
 
@@ -115,20 +122,14 @@ static dp_status *compile_units(registered_graph *graph, dp_partitions *partitio
   return NULL;
 }
 
-static dp_status *build(worker_session *session, const Tensorflow__RegisterGraphRequest *request,
-                        registered_graph *graph) {
-  dp_graph *whole = dp_graph_create(NULL);
+static dp_status *build(worker_session *session, dp_graph *whole,
+                        const Tensorflow__DebugOptions *debug, registered_graph *graph) {
   dp_partitions partitions = {0};
-  dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, dp_graph_import(whole, request->graph_def));
-  DP_GOTO_IF_ERROR(status, done, check_devices(whole, session));
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_planner_partition(whole, DP_PARTITION_BY_DEVICE, device_incarnation, session,
-                                        &partitions));
-  status = compile_units(graph, &partitions, request->debug_options);
-done:
+  DP_RETURN_IF_ERROR(check_devices(whole, session));
+  DP_RETURN_IF_ERROR(dp_planner_partition(whole, DP_PARTITION_BY_DEVICE, device_incarnation,
+                                          session, &partitions));
+  dp_status *status = compile_units(graph, &partitions, debug);
   dp_partitions_deinit(&partitions);
-  dp_graph_destroy(whole);
   return status;
 }
 
@@ -142,42 +143,42 @@ static void make_session_threads(dp_worker *worker, worker_session *session,
                   ? config->session_inter_op_thread_pool[0]->num_threads
                   : config->inter_op_parallelism_threads;
   dp_pool *threads = dp_pool_create("session", count);
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_wrlock(&worker->tables);
   bool is_first = !session->threads;
   if (is_first)
     session->threads = threads;
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (!is_first)
     dp_pool_destroy(threads);
 }
 
-dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
-                                    const Tensorflow__RegisterGraphRequest *request,
-                                    char **handle_out) {
-  if (!request->graph_def)
-    return DP_INVALID("RegisterGraph: graph_def is missing");
-  make_session_threads(worker, session, request->config_proto);
+dp_status *dp_worker_graph_register_take(dp_worker *worker, worker_session *session,
+                                         dp_graph *whole,
+                                         const dp_worker_registration *registration,
+                                         char **handle_out) {
+  make_session_threads(worker, session, registration->config);
   registered_graph *graph = DP_NEW(registered_graph);
   dp_refcount_init(&graph->references);
   dp_refcount_retain(&session->references);
   graph->session = session;
   graph->arena = dp_arena_create();
   dp_status *status = NULL;
-  if (request->graph_options)
-    status = dp_wire_copy(request->graph_options, graph->arena, &graph->options);
-  dp_worker_graph_read_collectives(graph, request);
+  if (registration->graph_options)
+    status = dp_wire_copy(registration->graph_options, graph->arena, &graph->options);
+  dp_worker_graph_read_collectives(graph, registration);
   if (!status)
-    status = build(session, request, graph);
+    status = build(session, whole, registration->debug, graph);
+  dp_graph_destroy(whole);
   if (status) {
     dp_worker_graph_release(graph);
     return status;
   }
   char handle[32];
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_wrlock(&worker->tables);
   snprintf(handle, sizeof(handle), "%016" PRIx64, ++worker->next_graph);
   graph->handle = dp_strdup(handle);
   dp_map_put(session->graphs, handle, graph);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   *handle_out = dp_strdup(handle);
   return NULL;
 }
@@ -186,11 +187,11 @@ dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
 
 dp_status *dp_worker_graph_find(dp_worker *worker, worker_session *session, const char *handle,
                                 registered_graph **graph_out) {
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_rdlock(&worker->tables);
   registered_graph *found = dp_map_get(session->graphs, handle);
   if (found)
     dp_refcount_retain(&found->references);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (!found)
     return dp_status_create(DP_ABORTED,
                             "Graph handle is not found: %s. Possibly, this worker just "
@@ -201,9 +202,9 @@ dp_status *dp_worker_graph_find(dp_worker *worker, worker_session *session, cons
 }
 
 dp_status *dp_worker_graph_remove(dp_worker *worker, worker_session *session, const char *handle) {
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_wrlock(&worker->tables);
   registered_graph *removed = dp_map_remove(session->graphs, handle);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (!removed)
     return dp_status_create(DP_ABORTED,
                             "Graph handle is not found: %s. Possibly, this worker just "

@@ -1,7 +1,7 @@
 /* RunGraph: one step of a registered graph on this task.
  *
  * A graph_run is the step itself: a scope, a container for what dies with it, an executor for each
- * device. A run_call is one RunGraph message about it. Normally there is one call a run: it sends
+ * device. A run_call is one RunGraph message about it. Normally a run has one call: it sends
  * the feeds, waits for the executors and then takes the fetches from the rendezvous, where _Send
  * left them. A partial run has several calls: each feeds and fetches a part, the last one waits for
  * the executors too. The run goes when its executors are done and its last call is answered. */
@@ -50,12 +50,13 @@ static void finish_call(run_call *call);
  * the step may be forgotten. */
 static void note_failure(graph_run *run, const dp_status *why) {
   step_entry *step = run->entry;
-  pthread_mutex_lock(&run->worker->lock);
+  pthread_mutex_t *lock = dp_worker_step_lock(run->worker, step);
+  pthread_mutex_lock(lock);
   dp_status *failure = dp_status_create(DP_ABORTED, "The step has failed on %s: %s",
                                         run->worker->task, dp_status_message(why));
   dp_status_update(&step->failure, dp_status_retain(failure));
   dp_board *board = step->board ? dp_board_retain(step->board) : NULL;
-  pthread_mutex_unlock(&run->worker->lock);
+  pthread_mutex_unlock(lock);
   if (board)
     dp_board_abort(board, dp_status_retain(failure));
   dp_status_release(failure);
@@ -80,10 +81,7 @@ static void release_run(graph_run *run) {
   dp_cancel_release(run->call_scope);
   pthread_mutex_destroy(&run->lock);
   dp_free(run);
-  pthread_mutex_lock(&worker->lock);
-  if (--worker->running == 0)
-    pthread_cond_broadcast(&worker->idle);
-  pthread_mutex_unlock(&worker->lock);
+  dp_worker_run_ended(worker);
 }
 
 void dp_worker_run_abandon(graph_run *run, dp_status *why) {
@@ -101,18 +99,18 @@ static graph_run *make_run(dp_worker *worker, registered_graph *graph,
   bool outlives_call = request->is_partial || !cancel;
   run->call_scope = outlives_call ? NULL : dp_cancel_retain(cancel);
   run->cancel = dp_cancel_create(outlives_call ? worker->life : cancel, DP_FOREVER);
+  dp_worker_step_set_scope(run->entry, run->cancel);
   if (request->exec_opts &&
       (request->exec_opts->record_timeline || request->exec_opts->record_costs))
     run->stats = dp_stats_collector_create();
   dp_tensor_store_init(&run->kept, graph->session->state);
-  snprintf(run->container, sizeof(run->container), "__per_step_%" PRId64, request->step_id);
+  snprintf(run->container, sizeof(run->container), DP_STEP_CONTAINER_PREFIX "%" PRId64,
+           request->step_id);
   pthread_mutex_init(&run->lock, NULL);
   run->units_left = (int32_t)graph->unit_count;
   if (graph->has_collectives)
     dp_worker_collective_step_init(worker, graph, run->entry, &run->collective);
-  pthread_mutex_lock(&worker->lock);
-  worker->running++;
-  pthread_mutex_unlock(&worker->lock);
+  dp_refcount_retain(&worker->running);
   return run;
 }
 
@@ -231,8 +229,8 @@ static void start_outputs(run_call *call) {
   for (size_t i = 0; i < call->key_count; i++) {
     output_slot *slot = DP_NEW(output_slot);
     *slot = (output_slot){call, &call->outputs[i]};
-    dp_rendezvous_receive_local(run->entry->rendezvous, dp_view_of(call->outputs[i].name),
-                                run->cancel, output_received, slot);
+    dp_rendezvous_receive(run->entry->rendezvous, dp_view_of(call->outputs[i].name), run->cancel,
+                          output_received, slot);
   }
   if (executors_are_done) {
     pthread_mutex_lock(&call->lock);
@@ -335,7 +333,8 @@ static void run_whole(graph_run *run, const dp_run_graph_request *request,
 static graph_run *join_partial(dp_worker *worker, registered_graph *graph,
                                const dp_run_graph_request *request, bool *is_first_out) {
   graph_run *made = make_run(worker, graph, request, NULL);
-  pthread_mutex_lock(&worker->lock);
+  pthread_mutex_t *lock = dp_worker_step_lock(worker, made->entry);
+  pthread_mutex_lock(lock);
   graph_run *run = made->entry->partial;
   *is_first_out = run == NULL;
   if (!run) {
@@ -343,7 +342,7 @@ static graph_run *join_partial(dp_worker *worker, registered_graph *graph,
     dp_refcount_retain(&run->references); /* the entry's */
   }
   dp_refcount_retain(&run->references);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_mutex_unlock(lock);
   if (run != made)
     release_run(made);
   return run;

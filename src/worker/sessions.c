@@ -117,11 +117,11 @@ void dp_worker_session_release(worker_session *session) {
 
 dp_status *dp_worker_session_find(dp_worker *worker, const char *handle,
                                   worker_session **session_out) {
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_rdlock(&worker->tables);
   worker_session *found = dp_map_get(worker->sessions, handle);
   if (found)
     dp_refcount_retain(&found->references);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (!found)
     return dp_status_create(DP_ABORTED,
                             "Session handle is not found: %s. Possibly this worker (\"%s\") just "
@@ -138,7 +138,7 @@ dp_status *dp_worker_session_imply(dp_worker *worker, const char *handle,
   worker_session *made;
   DP_RETURN_IF_ERROR(dp_worker_session_create(worker, &request, &made));
   made->is_implied = true;
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_wrlock(&worker->tables);
   worker_session *session = dp_map_get(worker->sessions, handle);
   if (!session) {
     dp_map_put(worker->sessions, handle, made);
@@ -147,7 +147,7 @@ dp_status *dp_worker_session_imply(dp_worker *worker, const char *handle,
     made = NULL;
   }
   dp_refcount_retain(&session->references);
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   dp_worker_session_release(made);
   *session_out = session;
   return NULL;
@@ -164,13 +164,13 @@ static void drop_graphs(dp_map *graphs) {
 
 void dp_worker_session_remove(dp_worker *worker, const char *handle) {
   dp_map *graphs = NULL;
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_wrlock(&worker->tables);
   worker_session *session = dp_map_remove(worker->sessions, handle);
   if (session) {
     graphs = session->graphs;
     session->graphs = dp_map_create();
   }
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (!session)
     return;
   dp_worker_steps_clear(worker, session);
@@ -178,7 +178,8 @@ void dp_worker_session_remove(dp_worker *worker, const char *handle) {
   dp_worker_session_release(session);
 }
 
-/* With the lock held: a session of that master, but not of its incarnation `living` (0: none). */
+/* With the tables' lock held: a session of that master, but not of its incarnation `living` (0:
+ * none). */
 static worker_session *find_orphan(dp_worker *worker, const char *master_task, uint64_t living) {
   const char *handle;
   void *value;
@@ -193,10 +194,10 @@ static worker_session *find_orphan(dp_worker *worker, const char *master_task, u
 
 static bool remove_orphans(dp_worker *worker, const char *master_task, uint64_t living) {
   for (bool found = false;; found = true) {
-    pthread_mutex_lock(&worker->lock);
+    pthread_rwlock_rdlock(&worker->tables);
     worker_session *orphan = find_orphan(worker, master_task, living);
     char *handle = orphan ? dp_strdup(orphan->handle) : NULL;
-    pthread_mutex_unlock(&worker->lock);
+    pthread_rwlock_unlock(&worker->tables);
     if (!handle)
       return found;
     DP_LOG(WORKER, INFO, "session %s goes: its master %s has %s", handle, master_task,
@@ -207,9 +208,9 @@ static bool remove_orphans(dp_worker *worker, const char *master_task, uint64_t 
 }
 
 bool dp_worker_has_master(dp_worker *worker, const char *master_task) {
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_rdlock(&worker->tables);
   bool has_one = find_orphan(worker, master_task, 0) != NULL;
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   return has_one;
 }
 
@@ -220,20 +221,20 @@ bool dp_worker_forget_master(dp_worker *worker, const char *master_task) {
 void dp_worker_session_add(dp_worker *worker, worker_session *session) {
   if (session->master_incarnation != 0)
     remove_orphans(worker, session->master_task, session->master_incarnation);
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_wrlock(&worker->tables);
   bool exists = dp_map_get(worker->sessions, session->handle) != NULL;
   if (!exists)
     dp_map_put(worker->sessions, session->handle, session);
   worker->sessions_ever++;
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (exists)
     dp_worker_session_release(session);
 }
 
 void dp_worker_session_remove_if_unused(dp_worker *worker, worker_session *session) {
-  pthread_mutex_lock(&worker->lock);
+  pthread_rwlock_rdlock(&worker->tables);
   bool is_unused = session->is_implied && dp_map_count(session->graphs) == 0;
-  pthread_mutex_unlock(&worker->lock);
+  pthread_rwlock_unlock(&worker->tables);
   if (is_unused)
     dp_worker_session_remove(worker, session->handle);
 }

@@ -1,7 +1,13 @@
-/* The worker's life and its control calls: one table from method to message types and handler. */
+/* The worker's life, its control calls and its local peer.
+ *
+ * Control calls go through one table from method to message types and handler. Most answer before
+ * they return; those that wait for other tasks answer later. The local peer is the worker as its
+ * own master sees it: the same table of functions that server/remote_worker.c fills for other
+ * tasks. Destroying waits for the runs under way. Any thread may enter. */
 #include "worker/worker.h"
 
 #include "base/fault.h"
+#include "base/philox.h"
 #include "worker/worker_internal.h"
 
 typedef dp_status *(*control_fn)(dp_worker *worker, const void *request, dp_arena *arena,
@@ -52,18 +58,38 @@ static dp_status *delete_session(dp_worker *worker, const void *request, dp_aren
   return NULL;
 }
 
+static dp_status *import_graph(const Tensorflow__GraphDef *message, dp_graph **graph_out) {
+  if (!message)
+    return DP_INVALID("RegisterGraph: graph_def is missing");
+  dp_graph *graph = dp_graph_create(NULL);
+  dp_status *status = dp_graph_import(graph, message);
+  if (status)
+    dp_graph_destroy(graph);
+  else
+    *graph_out = graph;
+  return status;
+}
+
 static dp_status *register_graph(dp_worker *worker, const void *request, dp_arena *arena,
                                  void *response) {
-  const Tensorflow__RegisterGraphRequest *registration = request;
+  const Tensorflow__RegisterGraphRequest *message = request;
   Tensorflow__RegisterGraphResponse *registered = response;
+  dp_worker_registration registration = {.session_handle = message->session_handle,
+                                         .graph_options = message->graph_options,
+                                         .config = message->config_proto,
+                                         .debug = message->debug_options,
+                                         .collective_graph_key = message->collective_graph_key};
   DP_RETURN_IF_ERROR(dp_fault("worker.register_graph"));
   worker_session *session = NULL;
-  if (registration->create_worker_session_called)
-    DP_RETURN_IF_ERROR(dp_worker_session_find(worker, registration->session_handle, &session));
+  if (message->create_worker_session_called)
+    DP_RETURN_IF_ERROR(dp_worker_session_find(worker, message->session_handle, &session));
   else
-    DP_RETURN_IF_ERROR(dp_worker_session_imply(worker, registration->session_handle, &session));
+    DP_RETURN_IF_ERROR(dp_worker_session_imply(worker, message->session_handle, &session));
   char *handle = NULL;
-  dp_status *status = dp_worker_graph_register(worker, session, registration, &handle);
+  dp_graph *graph = NULL;
+  dp_status *status = import_graph(message->graph_def, &graph);
+  if (!status)
+    status = dp_worker_graph_register_take(worker, session, graph, &registration, &handle);
   if (!status)
     registered->graph_handle = dp_arena_strdup(arena, handle);
   dp_free(handle);
@@ -178,6 +204,32 @@ static void local_call(dp_worker_peer *peer, dp_worker_method method, const void
   dp_worker_call((dp_worker *)peer, method, request, cancel, done, arg);
 }
 
+/* The master's piece is compiled as it is: written to a GraphDef and read again it would come out
+ * the same. It shares the function library with the master's graph. */
+static dp_status *register_piece(dp_worker *worker, dp_graph *graph,
+                                 const dp_worker_registration *registration, char **handle_out) {
+  worker_session *session = NULL;
+  dp_status *status = dp_fault("worker.register_graph");
+  if (!status)
+    status = dp_worker_session_find(worker, registration->session_handle, &session);
+  if (status) {
+    dp_graph_destroy(graph);
+    return status;
+  }
+  status = dp_worker_graph_register_take(worker, session, graph, registration, handle_out);
+  dp_worker_session_release(session);
+  return status;
+}
+
+static void local_register_graph(dp_worker_peer *peer, dp_graph *graph,
+                                 const dp_worker_registration *registration, int64_t deadline,
+                                 dp_cancel *cancel, dp_worker_register_done_fn done, void *arg) {
+  char *handle = NULL;
+  dp_status *status = register_piece((dp_worker *)peer, graph, registration, &handle);
+  done(arg, status, handle);
+  dp_free(handle);
+}
+
 static void local_run_graph(dp_worker_peer *peer, const dp_run_graph_request *request,
                             dp_cancel *cancel, dp_worker_run_done_fn done, void *arg) {
   dp_worker_run_graph((dp_worker *)peer, request, cancel, done, arg);
@@ -198,6 +250,7 @@ static void local_receive_buffer(dp_worker_peer *peer, const Tensorflow__RecvBuf
 }
 
 static const dp_worker_peer_ops local_ops = {.call = local_call,
+                                             .register_graph_take = local_register_graph,
                                              .run_graph = local_run_graph,
                                              .receive_tensor = local_receive,
                                              .receive_buffer = local_receive_buffer};
@@ -220,12 +273,13 @@ dp_worker *dp_worker_create(const dp_worker_options *options) {
   worker->blocking = options->blocking;
   worker->peers = options->peers;
   worker->peers_arg = options->peers_arg;
-  pthread_mutex_init(&worker->lock, NULL);
-  pthread_mutex_init(&worker->receive_lock, NULL);
-  pthread_cond_init(&worker->idle, NULL);
+  pthread_rwlock_init(&worker->tables, NULL);
+  dp_refcount_init(&worker->running);
+  dp_event_init(&worker->idle);
   worker->life = dp_cancel_create(NULL, DP_FOREVER);
   worker->sessions = dp_map_create();
-  worker->steps = dp_map_create();
+  dp_worker_steps_init(worker);
+  atomic_init(&worker->next_request, dp_random_seed());
   worker->collectives = dp_collectives_create();
   return worker;
 }
@@ -242,29 +296,29 @@ static void destroy_sessions(dp_worker *worker) {
   dp_map_destroy(worker->sessions);
 }
 
+void dp_worker_run_ended(dp_worker *worker) {
+  if (dp_refcount_release(&worker->running))
+    dp_event_notify(&worker->idle);
+}
+
 void dp_worker_destroy(dp_worker *worker) {
   if (!worker)
     return;
   dp_cancel_trigger(worker->life, dp_status_create(DP_CANCELLED, "the server is stopping"));
   dp_worker_steps_clear(worker, NULL);
-  pthread_mutex_lock(&worker->lock);
-  while (worker->running > 0)
-    pthread_cond_wait(&worker->idle, &worker->lock);
-  pthread_mutex_unlock(&worker->lock);
+  dp_worker_run_ended(worker); /* the worker's own unit */
+  dp_event_wait(&worker->idle);
   destroy_sessions(worker);
-  dp_map_destroy(worker->steps);
+  dp_worker_steps_deinit(worker);
   dp_collectives_destroy(worker->collectives);
-  for (size_t i = 0; i < FAILED_STEPS; i++)
-    dp_status_release(worker->failed_steps[i].why);
   for (size_t i = 0; i < worker->device_count; i++) {
     dp_resources_clear(worker->devices[i]->resources);
     dp_device_release(worker->devices[i]);
   }
   dp_free(worker->devices);
   dp_cancel_release(worker->life);
-  pthread_mutex_destroy(&worker->receive_lock);
-  pthread_mutex_destroy(&worker->lock);
-  pthread_cond_destroy(&worker->idle);
+  pthread_rwlock_destroy(&worker->tables);
+  dp_event_deinit(&worker->idle);
   dp_free(worker->task);
   dp_free(worker);
 }

@@ -9,6 +9,7 @@
 #define DP_WORKER_WORKER_H
 
 #include "base/cancel.h"
+#include "graph/graph.h"
 #include "runtime/device.h"
 #include "wire/methods.h"
 #include "wire/run_messages.h"
@@ -21,6 +22,8 @@ typedef struct dp_worker_peer dp_worker_peer;
 /* `response` is a message of the method's response type; it lives during the callback only. NULL
  * with an error. */
 typedef void (*dp_worker_call_done_fn)(void *arg, dp_status *status, const void *response);
+/* `graph_handle` lives during the callback only; NULL with an error. */
+typedef void (*dp_worker_register_done_fn)(void *arg, dp_status *status, const char *graph_handle);
 /* The callee may take tensors out of the response. */
 typedef void (*dp_worker_run_done_fn)(void *arg, dp_status *status,
                                       dp_run_graph_response *response);
@@ -29,10 +32,25 @@ typedef void (*dp_worker_receive_done_fn)(void *arg, dp_status *status,
 /* *value is the callee's to take; unset with an error. */
 typedef void (*dp_worker_buffer_done_fn)(void *arg, dp_status *status, dp_tensor *value);
 
+/* What RegisterGraph carries beside the graph. All of it is borrowed for the call. */
+typedef struct dp_worker_registration {
+  const char *session_handle;
+  const Tensorflow__GraphOptions *graph_options; /* may be NULL */
+  const Tensorflow__ConfigProto *config;         /* may be NULL */
+  const Tensorflow__DebugOptions *debug;         /* may be NULL */
+  int64_t collective_graph_key;                  /* 0: the graph has no collectives */
+} dp_worker_registration;
+
 typedef struct dp_worker_peer_ops {
-  /* Any control method. `request` is of the method's request type and borrowed for the call. */
+  /* Any control method but RegisterGraph. `request` is of the method's request type and borrowed
+   * for the call. */
   void (*call)(dp_worker_peer *peer, dp_worker_method method, const void *request, int64_t deadline,
                dp_cancel *cancel, dp_worker_call_done_fn done, void *arg);
+  /* Consumes `graph`, whose nodes all have a device. A worker in this process compiles it as it is;
+   * one behind the network gets it as a GraphDef. */
+  void (*register_graph_take)(dp_worker_peer *peer, dp_graph *graph,
+                              const dp_worker_registration *registration, int64_t deadline,
+                              dp_cancel *cancel, dp_worker_register_done_fn done, void *arg);
   void (*run_graph)(dp_worker_peer *peer, const dp_run_graph_request *request, dp_cancel *cancel,
                     dp_worker_run_done_fn done, void *arg);
   void (*receive_tensor)(dp_worker_peer *peer, const dp_recv_tensor_request *request,
@@ -45,21 +63,26 @@ typedef struct dp_worker_peer_ops {
   /* Adds a phrase on the link: "connected", "connecting to ps0:2222: connection refused". NULL for
    * the task's own worker. */
   void (*describe)(dp_worker_peer *peer, dp_text *text);
+  /* Begins or ends a watch: from the first to the last one the task is asked whether it is alive,
+   * also while no call to it is under way. NULL for the task's own worker. */
+  void (*watch)(dp_worker_peer *peer, bool begins);
 } dp_worker_peer_ops;
 struct dp_worker_peer {
   const dp_worker_peer_ops *ops;
 };
 
-/* How a worker finds another task: by "/job:ps/replica:0/task:1". Filled by the server, which knows
- * the cluster. The peer is borrowed from a table that outlives the worker. A session whose client
- * brought a cluster along opens a table of that one and closes it when it ends. */
-typedef struct dp_worker_peers_ops {
-  dp_status *(*find)(void *peers, const char *task, dp_worker_peer **peer_out);
-  dp_status *(*open)(void *peers, const Tensorflow__ClusterDef *cluster, void **peers_out);
+/* How master and worker find the tasks of a cluster. Filled by whoever knows the cluster: the
+ * server, or a client with a task in its own process. Any thread may call. */
+typedef struct dp_cluster_ops {
+  /* Full names ("/job:ps/replica:0/task:0") in order of job and index. They live as long as the
+   * cluster. */
+  size_t (*tasks)(void *cluster, const char *const **names_out);
+  /* The peer is borrowed and lives as long as the cluster. */
+  dp_status *(*find)(void *cluster, const char *task, dp_worker_peer **peer_out);
+  /* A cluster that a client described, until it is closed. Both are NULL without a network. */
+  dp_status *(*open)(void *cluster, const Tensorflow__ClusterDef *message, void **cluster_out);
   void (*close)(void *opened);
-  /* All tasks of the cluster, by full name. */
-  size_t (*tasks)(void *peers, const char *const **names_out);
-} dp_worker_peers_ops;
+} dp_cluster_ops;
 
 /* ---- The worker itself ---- */
 typedef struct dp_worker_options {
@@ -67,7 +90,7 @@ typedef struct dp_worker_options {
   dp_device *const *devices;
   size_t device_count;
   dp_pool *compute, *blocking;
-  const dp_worker_peers_ops *peers; /* NULL: this task is alone */
+  const dp_cluster_ops *peers; /* NULL: this task is alone */
   void *peers_arg;
 } dp_worker_options;
 
@@ -107,6 +130,8 @@ void dp_worker_get_counts(dp_worker *worker, dp_worker_counts *counts_out);
 bool dp_worker_has_master(dp_worker *worker, const char *master_task);
 /* Drops the sessions of a master that has gone for good; false when there is none. */
 bool dp_worker_forget_master(dp_worker *worker, const char *master_task);
+/* Ends the steps that run here for sessions of a master that does not answer; the sessions stay. */
+void dp_worker_end_steps_of(dp_worker *worker, const char *master_task, const dp_status *why);
 /* One line for each thing that waits: nodes, values by key, queues; for status pages. */
 void dp_worker_describe(dp_worker *worker, dp_text *text);
 

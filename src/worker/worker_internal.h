@@ -5,11 +5,18 @@
  *                               master, or RecvTensor of a peer that is already further)
  *
  * Sessions and graphs are reference-counted, so that a step keeps what it runs on although its
- * session is closed meanwhile. One lock guards the tables; nothing is called with it held. */
+ * session is closed meanwhile.
+ *
+ * Locks, none of which is held while something is called: `tables` guards the tables of sessions
+ * and graphs; a step takes it shared, only coming and going takes it alone. Each stripe of the step
+ * table has its lock (steps.c); a run and a call have theirs (run.c); a step's receives have one
+ * (transfers.c). Runs under way are counted by an atomic number. */
 #ifndef DP_WORKER_INTERNAL_H
 #define DP_WORKER_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include "base/event.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "collective/collective.h"
@@ -35,7 +42,7 @@ typedef struct worker_session {
   dp_kernel_cache **kernels; /* one for each device */
   dp_pool *threads;          /* of its own, when the client's configuration wants that; else NULL */
   dp_session_state *state;   /* tensors that steps left for later ones */
-  dp_map *graphs;            /* handle -> registered_graph; guarded by the worker's lock */
+  dp_map *graphs;            /* handle -> registered_graph; guarded by the worker's `tables` */
 } worker_session;
 
 /* One device's share of a registered graph. */
@@ -58,20 +65,33 @@ typedef struct registered_graph {
 } registered_graph;
 
 typedef struct graph_run graph_run;
+typedef struct remote_receive remote_receive;
 
-/* The rendezvous of a step, and how long it must stay. */
+/* The rendezvous of a step, and how long it must stay. The stripe's lock guards what is below the
+ * rendezvous and above the receives. */
 typedef struct step_entry {
   dp_worker *worker;
   int64_t id;
   dp_rendezvous *rendezvous;
-  dp_board *board;         /* chunks of collectives; NULL until there are some */
-  dp_status *failure;      /* of a run of it */
-  int32_t users;           /* runs and receives that are under way */
-  worker_session *session; /* a RunGraph of it came, so the step stays until CleanupGraph; else
-                              NULL. Retained */
-  bool forgotten;          /* off the table, goes with its last user */
-  graph_run *partial;      /* retained until forgotten: later calls of a partial run find it here */
+  dp_board *board;            /* chunks of collectives; NULL until there are some */
+  dp_status *failure;         /* of a run of it */
+  int32_t users;              /* runs and receives that are under way */
+  worker_session *session;    /* a RunGraph of it came, so the step stays until CleanupGraph; else
+                                 NULL. Retained */
+  bool forgotten;             /* off the table, goes with its last user */
+  _Atomic(dp_cancel *) scope; /* of its run, retained; NULL until there is one */
+  graph_run *partial; /* retained until forgotten: later calls of a partial run find it here */
+  pthread_mutex_t receive_lock; /* guards what follows */
+  remote_receive *receives;     /* values asked of other tasks, a doubly linked list */
 } step_entry;
+typedef DP_ARRAY(step_entry *) step_list;
+
+/* A part of the table of steps. */
+enum { STEP_STRIPES = 16 };
+typedef struct step_stripe {
+  pthread_mutex_t lock;
+  dp_map *steps; /* id as 8 bytes -> step_entry */
+} step_stripe;
 
 /* How many failed steps a task remembers, for peers that come late. */
 enum { FAILED_STEPS = 64 };
@@ -86,21 +106,22 @@ struct dp_worker {
   dp_device **devices;
   size_t device_count;
   dp_pool *compute, *blocking;
-  const dp_worker_peers_ops *peers;
+  const dp_cluster_ops *peers;
   void *peers_arg;
-  pthread_mutex_t lock;
-  pthread_cond_t idle; /* running becomes 0 */
-  int32_t running;     /* runs under way */
+  dp_refcount running; /* runs under way, and 1 until the worker is destroyed */
+  dp_event idle;       /* running became 0 */
   dp_cancel *life;     /* parent of every step's scope */
-  dp_map *sessions;    /* handle -> worker_session */
-  dp_map *steps;       /* id as 8 bytes -> step_entry */
   dp_collectives *collectives;
-  failed_step failed_steps[FAILED_STEPS]; /* the last ones with collectives that failed here */
-  size_t next_failed_step;
+  _Atomic uint64_t next_request; /* id of the next RecvTensor */
+  pthread_rwlock_t tables;       /* guards what follows, and the sessions' graphs */
+  dp_map *sessions;              /* handle -> worker_session */
   uint64_t next_graph;
   uint64_t sessions_ever;
-  pthread_mutex_t receive_lock;    /* guards what follows */
-  struct remote_receive *receives; /* values asked of other tasks, a doubly linked list */
+  step_stripe stripes[STEP_STRIPES];
+  atomic_bool has_failed_steps;           /* there ever was one */
+  pthread_mutex_t failed_lock;            /* guards what follows */
+  failed_step failed_steps[FAILED_STEPS]; /* the last ones with collectives that failed here */
+  size_t next_failed_step;
 };
 
 /* ---- sessions.c ---- */
@@ -124,16 +145,30 @@ void dp_worker_session_remove(dp_worker *worker, const char *handle);
 void dp_worker_session_remove_if_unused(dp_worker *worker, worker_session *session);
 
 /* ---- graphs.c ---- */
-DP_MUST_USE dp_status *dp_worker_graph_register(dp_worker *worker, worker_session *session,
-                                                const Tensorflow__RegisterGraphRequest *request,
-                                                char **handle_out);
+/* Consumes `graph`. */
+DP_MUST_USE dp_status *dp_worker_graph_register_take(dp_worker *worker, worker_session *session,
+                                                     dp_graph *graph,
+                                                     const dp_worker_registration *registration,
+                                                     char **handle_out);
 DP_MUST_USE dp_status *dp_worker_graph_find(dp_worker *worker, worker_session *session,
                                             const char *handle, registered_graph **graph_out);
 DP_MUST_USE dp_status *dp_worker_graph_remove(dp_worker *worker, worker_session *session,
                                               const char *handle);
 void dp_worker_graph_release(registered_graph *graph);
 
+/* ---- worker.c ---- */
+/* A run is over; the last one lets dp_worker_destroy go on, so nothing of the worker may be touched
+ * afterwards. */
+void dp_worker_run_ended(dp_worker *worker);
+
 /* ---- steps.c ---- */
+void dp_worker_steps_init(dp_worker *worker);
+void dp_worker_steps_deinit(dp_worker *worker);
+/* The lock that guards an entry. */
+pthread_mutex_t *dp_worker_step_lock(dp_worker *worker, const step_entry *step);
+size_t dp_worker_steps_count(dp_worker *worker);
+/* Adds all steps to the list; each counts as used until dp_worker_step_leave. */
+void dp_worker_steps_list(dp_worker *worker, step_list *steps);
 /* Finds or makes the entry and counts the caller as a user; `session` is the one that runs it, NULL
  * for receives. */
 step_entry *dp_worker_step_enter(dp_worker *worker, int64_t id, worker_session *session);
@@ -142,11 +177,10 @@ void dp_worker_step_leave(dp_worker *worker, step_entry *step);
 void dp_worker_step_forget(dp_worker *worker, int64_t id);
 /* The same for the entry of a run, unless it is off the table already: another may have its id. */
 void dp_worker_step_forget_run(dp_worker *worker, step_entry *step);
-/* Calls visit, with a lock held, for each value that another task was asked for. */
-typedef void (*worker_receive_fn)(void *arg, int64_t step_id, const char *key, int64_t age_nanos);
-void dp_worker_visit_receives(dp_worker *worker, worker_receive_fn visit, void *arg);
 /* Forgets the steps of a session; of all with NULL. */
 void dp_worker_steps_clear(dp_worker *worker, const worker_session *session);
+/* So that dp_worker_end_steps_of finds it. */
+void dp_worker_step_set_scope(step_entry *step, dp_cancel *scope);
 
 /* The step's board, made if there is none; retained by the step. */
 dp_board *dp_worker_step_board(dp_worker *worker, step_entry *step);
@@ -154,10 +188,20 @@ dp_board *dp_worker_step_board(dp_worker *worker, step_entry *step);
  * Owned by the caller. */
 dp_status *dp_worker_step_failure(dp_worker *worker, int64_t id);
 
+/* ---- transfers.c ---- */
+/* What a dp_edge_router of a session resolves; its argument is the session. */
+DP_MUST_USE dp_status *dp_worker_edge_resolve(void *session, const dp_rendezvous_key *key,
+                                              bool is_sender, dp_edge_route *route_out);
+/* For the rendezvous of a step; its argument is the step_entry. */
+extern const dp_rendezvous_remote_ops dp_worker_remote_ops;
+/* Calls visit, with a lock held, for each value that another task was asked for. */
+typedef void (*worker_receive_fn)(void *arg, int64_t step_id, const char *key, int64_t age_nanos);
+void dp_worker_visit_receives(step_entry *step, worker_receive_fn visit, void *arg);
+
 /* ---- collectives.c ---- */
 /* Reads what a registration says about collectives. */
 void dp_worker_graph_read_collectives(registered_graph *graph,
-                                      const Tensorflow__RegisterGraphRequest *request);
+                                      const dp_worker_registration *registration);
 void dp_worker_collective_step_init(dp_worker *worker, const registered_graph *graph,
                                     step_entry *step, dp_collective_step *step_out);
 void dp_worker_complete_group(dp_worker *worker, const void *request, dp_cancel *cancel,

@@ -1,7 +1,7 @@
-/* A checkpoint from a stranger, as both versions' readers see it. The table around the input has
- * right checksums, which no fuzzer guesses:
+/* Fuzzes the readers of checkpoints, V2 (bundle) and V1 (legacy). The input is not the files but
+ * their parts, because no fuzzer guesses checksums; the table is built around them:
  *   flags, 2 bytes length of the index block, 2 of the data block, both blocks, the data file.
- * Without an index block the table gets one that leads to the data block. */
+ * If the index block is empty, the table gets one that leads to the data block. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checksum.h"
@@ -20,7 +20,7 @@ static dp_view take(dp_view *rest, size_t length) {
 }
 
 /* ---- The table ---- */
-/* Appends a block and its trailer; its handle goes to `handle`. */
+/* Appends a block and its trailer, and writes the block's handle to `handle`. */
 static size_t add_block(dp_text *file, dp_view block, bool is_packed, uint8_t *handle) {
   size_t length = dp_put_varint(handle, file->length);
   length += dp_put_varint(handle + length, block.length);
@@ -33,7 +33,7 @@ static size_t add_block(dp_text *file, dp_view block, bool is_packed, uint8_t *h
   return length;
 }
 
-/* An index with one entry, behind all keys. */
+/* An index block with one entry, whose key is behind all others. */
 static void make_index(const uint8_t *handle, size_t length, dp_text *block) {
   const uint8_t entry[] = {0, 1, (uint8_t)length, 255}, restarts[] = {0, 0, 0, 0, 1, 0, 0, 0};
   dp_text_append(block, entry, sizeof entry);
@@ -101,7 +101,7 @@ static void read_legacy(void) {
   }
   dp_dtype dtype;
   dp_shape shape;
-  dp_view name = {"v", 1}; /* as the seeds have it */
+  dp_view name = {"v", 1}; /* the name in the seeds */
   if (dp_legacy_reader_find(reader, name, &dtype, &shape)) {
     dp_slice slice = dp_slice_full(shape.rank);
     dp_tensor tensor = {0};

@@ -1,5 +1,5 @@
-/* The text of a file `checkpoint` from a stranger. What is accepted has strings, and not more of
- * them than the text. */
+/* Fuzzes the parser of the text file `checkpoint`. The paths of a state that is accepted must not
+ * have more bytes than the text. */
 #include <stdlib.h>
 #include <string.h>
 #include "storage/checkpoint_state.h"

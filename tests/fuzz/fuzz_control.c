@@ -1,5 +1,6 @@
-/* Control messages from bytes of a stranger: a graph, a configuration, a request of each service.
- * The first byte chooses. What is accepted must pack and unpack again to as many bytes. */
+/* Fuzzes the decoders of control messages: a graph, a configuration, a request of each service. The
+ * first byte chooses the message. A message that is accepted must pack and unpack again, to the
+ * same number of bytes. */
 #include <stdlib.h>
 #include "wire/control.h"
 #include "wire/meta_graph.pb-c.h"

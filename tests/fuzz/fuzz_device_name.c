@@ -1,5 +1,5 @@
-/* Device names and rendezvous keys from text of a stranger. A name that is accepted must print to a
- * text that parses to the same name, and two of them must merge without going wrong. */
+/* Fuzzes the parsers of device names and rendezvous keys. A name that is accepted must print to a
+ * text that parses to the same name, and two names must merge to a consistent one. */
 #include <stdlib.h>
 #include <string.h>
 #include "wire/device_name.h"
@@ -32,7 +32,7 @@ static void check_merge(const dp_device_name *a, const dp_device_name *b) {
     abort();
 }
 
-/* The text is two names around the middle. */
+/* The first half of the input is one name, the second half another. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   dp_view text = {(const char *)data, size};
   dp_view halves[2] = {{text.data, size / 2}, {text.data + size / 2, size - size / 2}};

@@ -1,5 +1,5 @@
-/* A serialized Example or SequenceExample from a stranger. What is accepted must count as many
- * values as it gives, and none of them may lie outside of the message. */
+/* Fuzzes the parser of serialized Examples and SequenceExamples. A feature that is accepted must
+ * give as many values as it counts, and all of them must lie inside of the message. */
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/data/example_internal.h"
@@ -10,7 +10,7 @@ static void check_inside(dp_view whole, dp_view part) {
     abort();
 }
 
-/* Reads the values into memory of exactly their size, so that a sanitizer sees one too many. */
+/* Reads the values into memory of exactly their size, so that a sanitizer sees an overrun. */
 static void check_feature(dp_view whole, const dp_feature *feature) {
   check_inside(whole, feature->list);
   if (feature->dtype == 0)

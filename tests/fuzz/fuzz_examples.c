@@ -1,5 +1,5 @@
-/* Files of training examples from a stranger: IDX, CIFAR-10, CSV and TFRecord. The first byte says
- * which reader, two more how long the first of two files is. What is accepted must give out
+/* Fuzzes the readers of training data: IDX, CIFAR-10, CSV and TFRecord. The first byte chooses the
+ * reader, the next two are the length of the first of two files. Data that is accepted must give
  * batches. */
 #include <downpour_train.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 enum { HEAD = 3, READERS = 8, BATCH = 3 };
 
-/* Records with right checksums, which no fuzzer guesses: a byte of length, modulo 32, then the
- * bytes, again and again. */
+/* Writes records with correct checksums, which no fuzzer guesses. The input is a sequence of one
+ * byte of length, modulo 32, and that many bytes. */
 static void write_records(dp_view input, dp_text *file) {
   for (size_t at = 0; at < input.length; ++at) {
     size_t length = (uint8_t)input.data[at] % 32;

@@ -1,5 +1,6 @@
-/* A GIF file from a stranger. Its first frame alone must be the first of all of them; a file that
- * is cut off has no more frames than the whole one, and where it has the same canvas, the same. */
+/* Fuzzes the reader of GIF. Reading only the first frame must give the first of all frames. The
+ * file without its last quarter must not have more frames, and if its canvas has the same size, its
+ * frames must be the same. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
@@ -62,7 +63,7 @@ static void check_cut(dp_view file, const pixels *all) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size > 4096)
     return 0;
-  /* In memory of its own, so that a byte behind the end is seen. */
+  /* A copy of exactly this size, so that a sanitizer sees a read behind the end. */
   dp_view file = {dp_memdup(data, size), size};
   pixels all;
   if (read_file(file, true, &all)) {

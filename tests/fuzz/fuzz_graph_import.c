@@ -1,12 +1,12 @@
-/* Bytes become a GraphDef, the GraphDef a graph, its functions bodies. Whatever was accepted must
- * come out again as a message that is accepted once more; whatever was refused must leave the graph
- * as it was. */
+/* Fuzzes the import of a GraphDef into a graph, and the instantiation of its functions. A graph
+ * that is accepted must export to a message that is accepted again. A message that is refused must
+ * leave the graph as it was. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/graph_internal.h"
 
-/* A graph that input may extend. */
+/* The graph that the input extends. */
 static dp_graph *start(void) {
   dp_graph *graph = dp_graph_create(NULL);
   dp_attr dtype = {.name = "dtype", .kind = DP_ATTR_TYPE, .type = DP_FLOAT};
@@ -41,7 +41,7 @@ static void walk(const dp_graph *graph) {
   dp_text_deinit(&text);
 }
 
-/* Each function, bound to one dtype and one number wherever it asks for them. */
+/* Instantiates each function. All its type attributes are one dtype, all its numbers one number. */
 static void instantiate_all(const dp_graph *graph, dp_arena *arena) {
   Tensorflow__FunctionDefLibrary *library = dp_library_export(graph->library, arena);
   for (size_t i = 0; i < library->n_function && i < 20; i++) {

@@ -1,5 +1,6 @@
-/* An image from a stranger, behind a byte of settings. What is decoded without libjpeg must have
- * its size and its pixels; what the library refuses must not be decoded. */
+/* Fuzzes our own decoder of small JPEG images against libjpeg. The first byte has the options. An
+ * image that ours decodes must get the size and the pixels that libjpeg gives. An image that
+ * libjpeg refuses must not be decoded by ours. */
 #include <stdlib.h>
 #include <string.h>
 #include "jpeg_pixels.h"

@@ -1,6 +1,7 @@
-/* A PNG file from a stranger, behind a byte that says how it is read. Its checksums are made right
- * where that byte says so: else hardly a change would come past them. What can be read must come
- * out the same in both ways that there are, and again after it was written. */
+/* Fuzzes the reader of PNG. The first byte has the options. One bit of it asks for the checksums of
+ * the chunks to be repaired, since otherwise nearly every change would be refused. A file that can
+ * be read must give the same pixels in both ways of reading (png_files.h), and after it was written
+ * again. */
 #include "png_files.h"
 
 static void check_again(const void *pixels, const dp_image_size *size, int bits) {

@@ -1,5 +1,6 @@
-/* A pattern, a rewrite and a text from a stranger, separated by zero bytes. Whatever compiles must
- * match within the text, and a match that is found at a place must be found from there again. */
+/* Fuzzes regular expressions. The input is a pattern, a rewrite and a text, separated by zero
+ * bytes. A match must lie within the text, and a search that starts at a match must find it again.
+ */
 #include <stdlib.h>
 #include "kernels/text/regex.h"
 

@@ -1,5 +1,6 @@
-/* The messages that carry tensors, from bytes of a stranger. The first byte chooses the message,
- * the second the size of the pieces. What is accepted must encode and decode again. */
+/* Fuzzes the decoders of messages that carry tensors. The first byte chooses the message, the
+ * second the size of the pieces it arrives in. A message that is accepted must encode and decode
+ * again. */
 #include <stdlib.h>
 #include <string.h>
 #include "pieces.h"

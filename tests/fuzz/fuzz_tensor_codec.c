@@ -1,6 +1,6 @@
-/* TensorProto from bytes of a stranger. The first byte says how the rest is cut into pieces. What
- * is accepted must encode, decode again and be the same; nothing else matters but that no byte
- * outside of the message is touched. */
+/* Fuzzes the decoder of TensorProto. The first byte says into which pieces the rest is cut. A
+ * tensor that is accepted must be the same after encoding and decoding. A sanitizer sees reads
+ * outside of the message. */
 #include <stdlib.h>
 #include <string.h>
 #include "pieces.h"

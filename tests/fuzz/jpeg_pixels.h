@@ -1,4 +1,4 @@
-/* Decoded pixels, for tests of the reader of JPEG. */
+/* Memory for decoded pixels, shared by the fuzzer and the unit tests of the JPEG reader. */
 #ifndef DP_FUZZ_JPEG_PIXELS_H
 #define DP_FUZZ_JPEG_PIXELS_H
 
@@ -12,7 +12,7 @@ typedef struct pixels {
   size_t length;
 } pixels;
 
-/* Nothing for what damaged headers say. A reader asks once. */
+/* NULL for the huge sizes that damaged headers give. A reader asks once per image. */
 static inline uint8_t *allocate_pixels(void *arg, const dp_image_size *size) {
   pixels *pixels = arg;
   if (pixels->data)

@@ -1,5 +1,5 @@
-/* See memory_files.h. Only what readers ask for is there: open, size, read, and whether a path is.
- */
+/* The file system mem:// of the fuzzers (memory_files.h). It has only the functions that readers
+ * call: open, size, read, and whether a path exists. One thread. */
 #include "memory_files.h"
 
 #include <stdlib.h>

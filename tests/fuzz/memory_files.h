@@ -1,11 +1,11 @@
-/* Files that a fuzzer makes of its input, under the scheme mem://, so that the readers of files run
- * thousands of times a second. One thread. */
+/* Files in memory, under the scheme mem://. A fuzzer makes them from its input, so that readers of
+ * files run thousands of times per second without a disk. One thread. */
 #ifndef DP_FUZZ_MEMORY_FILES_H
 #define DP_FUZZ_MEMORY_FILES_H
 
 #include "base/text.h"
 
-/* A file with these bytes, which are borrowed until it is set again. `path` is a constant. */
+/* Makes or replaces a file. `bytes` are borrowed until the path is set again, `path` for ever. */
 void memory_file_set(const char *path, dp_view bytes);
 
 #endif

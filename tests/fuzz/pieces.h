@@ -1,4 +1,4 @@
-/* Bytes of a stranger as a rope, for fuzzers of what reads ropes. */
+/* Cuts a fuzzer's input into a rope of pieces, as gRPC delivers a message. */
 #ifndef DP_TESTS_FUZZ_PIECES_H
 #define DP_TESTS_FUZZ_PIECES_H
 

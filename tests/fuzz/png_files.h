@@ -1,6 +1,7 @@
-/* PNG files for tests of their reader: made, repaired, and read in both ways that it has. Its
- * quick way wants the stream's own checksum; a file that lacks it goes the other way, which never
- * comes to look for it. */
+/* PNG files for the fuzzer and the unit tests of the PNG reader: repaired, and read in both ways.
+ * The reader has a quick way (libdeflate), which needs the checksum at the end of the zlib stream,
+ * and a slow way (zlib), which never reads that far. A file without the checksum is read the slow
+ * way. */
 #ifndef DP_FUZZ_PNG_FILES_H
 #define DP_FUZZ_PNG_FILES_H
 
@@ -33,7 +34,7 @@ static inline void png_add_chunk(dp_text *file, const char *name, const void *da
   dp_text_append(file, &checksum, 4);
 }
 
-/* The chunk at `at` with all its bytes; nothing when the file ends before it does. */
+/* The whole chunk at `at`; empty if the file ends before the chunk does. */
 static inline dp_view png_chunk_at(dp_view file, size_t at) {
   if (at > file.length || file.length - at < PNG_CHUNK)
     return (dp_view){0};
@@ -43,7 +44,7 @@ static inline dp_view png_chunk_at(dp_view file, size_t at) {
   return (dp_view){file.data + at, length + PNG_CHUNK};
 }
 
-/* Makes the checksums of all chunks right, in place. */
+/* Corrects the checksums of all chunks in place. */
 static inline void png_repair(char *data, size_t length) {
   dp_view file = {data, length};
   size_t at = PNG_HEAD;
@@ -53,9 +54,9 @@ static inline void png_repair(char *data, size_t length) {
   }
 }
 
-/* How long a stream is without its checksum; 0 when it is not whole, or damaged. */
+/* The length of a zlib stream without its checksum; 0: it is incomplete or damaged. */
 static inline size_t png_stream_length(const dp_text *stream) {
-  uLongf unpacked = stream->length * 1032 + 64; /* no stream has more in it */
+  uLongf unpacked = stream->length * 1032 + 64; /* zlib's best ratio */
   uLong length = stream->length;
   Bytef *memory = dp_malloc(unpacked);
   int result = uncompress2(memory, &unpacked, (const Bytef *)stream->data, &length);
@@ -63,7 +64,7 @@ static inline size_t png_stream_length(const dp_text *stream) {
   return result == Z_OK ? length - 4 : 0;
 }
 
-/* The same file without its stream's checksum; false when the stream is not whole. */
+/* The same file without the checksum of its stream; false: the stream is incomplete. */
 static inline bool png_without_checksum(dp_view file, dp_text *out) {
   dp_text stream = {0};
   size_t at = PNG_HEAD;
@@ -102,8 +103,8 @@ static inline void *png_read(dp_view file, int channels, int bits, dp_image_size
 
 typedef enum png_verdict { PNG_REFUSED, PNG_GOOD, PNG_DIFFERENT } png_verdict;
 
-/* What can be read the quick way can be read the other way, with the same pixels. A file whose
- * stream is not whole is not read the quick way. */
+/* Whether both ways of reading give the same pixels. A file whose stream is incomplete is read the
+ * slow way only, so there is nothing to compare. */
 static inline png_verdict png_compare_ways(dp_view file, int channels, int bits) {
   dp_image_size size, other_size;
   void *pixels = png_read(file, channels, bits, &size);

@@ -1,5 +1,5 @@
-/* Gives a fuzzer the files of a folder, its seeds, one after the other: what was once wrong stays
- * right also where there is no libFuzzer. */
+/* Runs a fuzzer's function on each file of a folder, its seeds. So the seeds are unit tests, and
+ * bugs that were fixed stay fixed, in builds without libFuzzer too. */
 #include <stdio.h>
 #include "storage/file.h"
 
@@ -14,7 +14,8 @@ static dp_status *replay(const char *folder, const char *name) {
   dp_text_deinit(&path);
   DP_RETURN_IF_ERROR(status);
   fprintf(stderr, "%s\n", name);
-  void *exact = dp_memdup(data, length); /* no zero behind it: a sanitizer sees one byte too many */
+  void *exact =
+      dp_memdup(data, length); /* without the zero byte, so that a sanitizer sees an overrun */
   LLVMFuzzerTestOneInput(exact, length);
   dp_free(exact);
   dp_free(data);

@@ -72,6 +72,44 @@ class CheckRanks(unittest.TestCase):
         self.write("include/downpour.h", '#include "base/status.h"\n')
         self.assert_complains("include/downpour.h:1:", "not a public header")
 
+    def test_downward_includes_between_inner_rooms_pass(self):
+        self.write("src/kernels/families.c", '#include "kernels/data/data.h"\n')
+        self.write("src/kernels/math/binary.c", '#include "base/status.h"\n'
+                   '#include "kernels/loops/binary.h"\n#include "kernels/math/math_internal.h"\n')
+        self.write("src/kernels/shared/move.h", '#include "kernels/loops/move.h"\n')
+        self.write("src/server/task.c", '#include "kernels/kernels.h"\n')
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_upward_include_between_inner_rooms_fails(self):
+        self.write("src/kernels/shared/move.c", '#include "kernels/shared/move.h"\n'
+                   '#include "kernels/products/gemm.h"\n')
+        self.assert_complains("src/kernels/shared/move.c:2:",
+                              "points upwards: kernels/shared has inner rank 2")
+
+    def test_one_family_does_not_include_another(self):
+        self.write("src/kernels/nn/softmax.c", '#include "kernels/math/reduce.h"\n')
+        self.assert_complains("src/kernels/nn/softmax.c:1:", "points sideways: kernels/nn")
+
+    def test_internal_header_of_another_inner_room_fails(self):
+        self.write("src/kernels/nn/softmax.c", '#include "kernels/loops/stream_internal.h"\n')
+        self.assert_complains("src/kernels/nn/softmax.c:1:", "internal to kernels/loops")
+
+    def test_internal_header_of_an_inner_room_fails_at_the_top(self):
+        self.write("src/kernels/families.c", '#include "kernels/lists/list_internal.h"\n')
+        self.assert_complains("src/kernels/families.c:1:", "internal to kernels/lists")
+
+    def test_an_inner_room_does_not_include_the_top(self):
+        self.write("src/kernels/data/iterator.c", '#include "kernels/kernels.h"\n')
+        self.assert_complains("src/kernels/data/iterator.c:1:", "at the top of kernels")
+
+    def test_other_rooms_do_not_include_an_inner_room(self):
+        self.write("src/client/session.c", '#include "kernels/shared/move.h"\n')
+        self.assert_complains("src/client/session.c:1:", "inside kernels")
+
+    def test_unknown_inner_room_fails(self):
+        self.write("src/kernels/attic/old.c", "#include <stdio.h>\n")
+        self.assert_complains("src/kernels/attic/old.c:1:", "has no inner rank")
+
     def test_unknown_room_fails(self):
         self.write("src/attic/old.c", "#include <stdio.h>\n")
         self.assert_complains("src/attic/old.c:1:", "has no rank")

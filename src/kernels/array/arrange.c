@@ -1,7 +1,7 @@
-/* Ops that put elements in another order: transposes, reversals, rolls, tiles. All of them are
- * moves (move_internal.h) with the right strides. */
-#include "kernels/shared/family.h"
+/* Ops that put elements in another order: Transpose, Reverse, ReverseSequence, Roll, Tile and
+ * InvertPermutation. All but the last are strided moves (shared/move.h). */
 #include "kernels/loops/index.h"
+#include "kernels/shared/family.h"
 #include "kernels/shared/move.h"
 
 /* ---- Transpose ---- */
@@ -51,7 +51,7 @@ static void conjugate(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Moving dimensions of size 1 about changes no element's place. */
+/* Whether only dimensions of size 1 move, so that every element keeps its place. */
 static bool keeps_order(const dp_shape *shape, const int *order) {
   int last = -1;
   for (int i = 0; i < shape->rank; ++i) {
@@ -99,8 +99,8 @@ static dp_status *conjugate_compute(dp_op_context *context, void *state) {
   return transpose(context, true);
 }
 
-/* What is wrong with values that are no permutation: names the first that is out of bounds or there
- * already. `seen` has room for them and is all -1. */
+/* The error for values that are no permutation: names the first value that is out of bounds or
+ * repeated. `seen` has room for all values and is all -1. */
 static dp_status *not_a_permutation(const dp_tensor *input, dp_tensor *seen) {
   int64_t count = dp_tensor_elements(input);
   size_t size = dp_dtype_size(input->dtype);
@@ -249,7 +249,7 @@ static dp_status *sequence_compute(dp_op_context *context, void *memory) {
   int64_t step = strides[state->sequence_axis], dim = shape.dims[state->sequence_axis];
   for (int64_t i = 0; i < shape.dims[state->batch_axis]; ++i) {
     int64_t length = dp_tensor_int_at(lengths, i), offset = i * strides[state->batch_axis];
-    for (int part = 0; part < 2; ++part) { /* what is reversed, and the rest */
+    for (int part = 0; part < 2; ++part) { /* the reversed part, then the rest */
       int64_t count = part == 0 ? length : dim - length;
       if (count == 0)
         continue;
@@ -295,7 +295,7 @@ static dp_status *read_shifts(dp_op_context *context, int64_t *shifts) {
   return NULL;
 }
 
-/* Each rolled axis falls into two pieces: a rolled tensor is 2^n moves. */
+/* Each rolled axis consists of two pieces, so n rolled axes are 2^n moves. */
 static dp_status *roll_compute(dp_op_context *context, void *state) {
   int64_t shifts[DP_MAX_RANK] = {0}, strides[DP_MAX_RANK];
   DP_RETURN_IF_ERROR(read_shifts(context, shifts));
@@ -320,7 +320,7 @@ static dp_status *roll_compute(dp_op_context *context, void *state) {
     memcpy(dims, shape.dims, sizeof dims);
     for (int r = 0; r < count; ++r) {
       int d = rolled[r];
-      if (choice >> r & 1) { /* the end comes to the front */
+      if (choice >> r & 1) { /* the end moves to the front */
         dims[d] = shifts[d];
         from += (shape.dims[d] - shifts[d]) * strides[d];
       } else {

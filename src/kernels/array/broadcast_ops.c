@@ -1,4 +1,5 @@
-/* Ops about broadcasting itself: BroadcastTo, BroadcastArgs, BroadcastGradientArgs. */
+/* BroadcastTo, BroadcastArgs (the shape that two shapes broadcast to) and BroadcastGradientArgs
+ * (the axes over which a gradient of a broadcast op is summed). */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "kernels/shared/move.h"
 
 /* ---- BroadcastTo ---- */
-/* Moves each element to all its places: dimensions that are not there or of size 1 stand still in
+/* Copies each element to all its places: missing dimensions and those of size 1 have stride 0 in
  * the input. */
 static void spread(dp_op_context *context, const dp_tensor *input, dp_tensor *output) {
   int64_t from[DP_MAX_RANK], to[DP_MAX_RANK];
@@ -57,7 +58,7 @@ static dp_status *output_vector(dp_op_context *context, int32_t slot, const int6
 }
 
 typedef struct shape_pair {
-  int64_t a[DP_MAX_RANK], b[DP_MAX_RANK]; /* padded with 1 in front to the same rank */
+  int64_t a[DP_MAX_RANK], b[DP_MAX_RANK]; /* padded with 1 in front, to the same rank */
   int64_t rank;
   bool are_equal;
 } shape_pair;
@@ -101,8 +102,8 @@ static dp_status *broadcast_args_compute(dp_op_context *context, void *memory) {
   return output_vector(context, 0, dims, pair.rank);
 }
 
-/* Over which axes the gradient of each operand is summed. A dimension that is 1 on both sides
- * counts for both, except when the shapes are equal altogether. */
+/* The axes over which the gradient of each operand is summed. A dimension that is 1 in both
+ * operands counts for both, unless the shapes are equal. */
 static dp_status *gradient_args_compute(dp_op_context *context, void *memory) {
   shape_pair pair;
   DP_RETURN_IF_ERROR(read_pair(context, &pair));

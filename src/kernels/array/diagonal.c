@@ -1,7 +1,7 @@
-/* Diagonals: Diag, DiagPart, the MatrixDiag family in its three versions, and bands of matrices.
+/* Diagonals: Diag, DiagPart, the MatrixDiag family in its three versions, and MatrixBandPart.
  *
- * Several diagonals of one matrix are packed as rows of equal length, from the uppermost down; a
- * shorter one stands at the left or right end of its row, as the attribute `align` says. */
+ * Several diagonals of one matrix are packed as rows of equal length, the uppermost diagonal first.
+ * A shorter diagonal is at the left or right end of its row, depending on attribute `align`. */
 #include "kernels/shared/family.h"
 #include "kernels/shared/move.h"
 
@@ -110,7 +110,7 @@ static dp_status *band_compute(dp_op_context *context, void *state) {
 
 /* ---- Packed diagonals ---- */
 typedef struct diag_state {
-  bool left_upper, left_lower; /* which end short diagonals stand at */
+  bool left_upper, left_lower; /* whether short diagonals are at the left end */
 } diag_state;
 
 static dp_status *diag_create(const dp_kernel_setup *setup, void *memory) {
@@ -126,7 +126,7 @@ static dp_status *diag_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 typedef struct diagonals {
-  int64_t lower, upper, count; /* numbers of the diagonals, 0 is the main one */
+  int64_t lower, upper, count; /* numbers of the diagonals; 0 is the main one */
   int64_t rows, columns;       /* of the matrices */
   int64_t longest;             /* length of a packed row */
   int64_t batch;
@@ -156,7 +156,7 @@ static int64_t most(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* Where diagonal `index` lies in the matrix and in its packed row. */
+/* The position of diagonal `index` in the matrix and in its packed row. */
 typedef struct diagonal {
   int64_t length, packed_offset, row, column;
 } diagonal;
@@ -172,7 +172,7 @@ static diagonal diagonal_of(const diag_state *state, const diagonals *diagonals,
   return one;
 }
 
-/* All diagonals between packed rows and matrices; `packs` says in which direction. */
+/* Copies all diagonals from matrices to packed rows (`packs`), or back. */
 static void move_diagonals(dp_op_context *context, const diag_state *state,
                            const diagonals *diagonals, dp_dtype dtype, char *matrices, char *packed,
                            bool packs) {
@@ -257,7 +257,7 @@ static dp_status *read_size(dp_op_context *context, int32_t slot, const char *na
   return NULL;
 }
 
-/* Sizes that are -1 become what the diagonals need. */
+/* Replaces sizes of -1 by the sizes that the diagonals need. */
 static dp_status *fit_matrix(diagonals *diagonals) {
   int64_t rows = diagonals->longest - least(diagonals->upper, 0);
   int64_t columns = diagonals->longest + most(diagonals->lower, 0);

@@ -1,7 +1,8 @@
-/* Ops that make memory from little or nothing: Fill, Empty, OneHot, deep copies, fingerprints. */
+/* Ops that make a tensor from a few values: Fill, Empty, OneHot, DeepCopy and Fingerprint. Large
+ * results are filled on the pool. */
 #include "base/checksum.h"
-#include "kernels/shared/family.h"
 #include "kernels/loops/move.h"
+#include "kernels/shared/family.h"
 #include "kernels/shared/move.h"
 
 static dp_status *fill_compute(dp_op_context *context, void *state) {
@@ -32,7 +33,8 @@ static dp_status *empty_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_kernel_read_shape(sizes, "shape", &shape));
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
-  /* What a client did not ask to have set could hold another's data: zero it as well. */
+  /* Memory that the client did not ask to initialize could hold another client's data: zero it
+   * too. */
   dp_move_fill(context, output->dtype, output->data, NULL, shape.elements);
   return NULL;
 }
@@ -57,7 +59,7 @@ typedef struct one_hot_work {
   dp_move_fill_fn fill;
 } one_hot_work;
 
-/* Entries of the indices, each of which sets at most one element. */
+/* Entries [begin, end) of the indices. Each sets at most one element. */
 static void set_hot(void *arg, int64_t begin, int64_t end) {
   const one_hot_work *work = arg;
   bool plain = dp_dtype_is_plain(work->dtype);
@@ -66,11 +68,12 @@ static void set_hot(void *arg, int64_t begin, int64_t end) {
     if (index < 0 || index >= work->depth)
       continue;
     int64_t at = work->suffix == 1
-                     ? i * work->depth + index /* a division takes its time */
+                     ? i * work->depth + index /* avoids a slow division */
                      : (i / work->suffix * work->depth + index) * work->suffix + i % work->suffix;
     char *to = work->to + at * (int64_t)work->size;
     if (plain && work->size == sizeof(float))
-      memcpy(to, work->value, sizeof(float)); /* an instruction, where the next is a call */
+      memcpy(to, work->value,
+             sizeof(float)); /* one instruction; the general case below is a call */
     else if (plain)
       memcpy(to, work->value, work->size);
     else
@@ -78,8 +81,8 @@ static void set_hot(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* The new dimension is the last, and each index has a row: some rows are filled and, while they are
- * in the cache, set. */
+/* For a new dimension that is the last one. Fills some rows and sets their elements while they are
+ * in the cache. */
 static void fill_rows(void *arg, int64_t begin, int64_t end) {
   const one_hot_work *work = arg;
   int64_t row_bytes = work->depth * (int64_t)work->size;
@@ -156,8 +159,7 @@ static dp_status *check_fingerprint(const dp_tensor *data, const dp_tensor *meth
   return NULL;
 }
 
-/* Strings of a row are fingerprinted each, and their fingerprints together when there are several.
- */
+/* Each string has a fingerprint; several strings of a row are combined into one. */
 static uint64_t fingerprint_strings(const dp_tstring *strings, int64_t count, dp_text *joined) {
   uint64_t print = 0;
   dp_text_clear(joined);

@@ -1,5 +1,6 @@
-/* Gathers: rows of a tensor by index. Indices are checked in one quick pass before anything is
- * copied; rows of 1, 2, 4, 8 or 16 bytes have loops of their own, longer ones are fetched ahead. */
+/* Gather, GatherV2 and GatherNd: rows of a tensor by index. All indices are checked in one pass
+ * before anything is copied. Rows of 1, 2, 4, 8 or 16 bytes have loops of their own; longer rows
+ * are prefetched. */
 #include "kernels/shared/family.h"
 #include "kernels/shared/indices.h"
 #include "kernels/shared/move.h"
@@ -8,7 +9,7 @@ typedef struct gather_work {
   const char *from;
   char *to;
   const dp_tensor *indices;
-  int64_t index_count; /* of one batch */
+  int64_t index_count; /* per batch */
   int64_t outer;       /* rows of a batch before the gathered dimension */
   int64_t limit;       /* size of the gathered dimension */
   size_t row_bytes;
@@ -44,7 +45,7 @@ typedef struct unit16 {
   }
 
 #define AHEAD 4
-/* `count` rows from one piece of the tensor, by indices from `first` on. */
+/* Copies `count` rows of one piece of the tensor, with the indices from `first` on. */
 static void gather_rows(const gather_work *work, char *to, const char *from, int64_t first,
                         int64_t count) {
   dp_dtype index_type = work->indices->dtype;
@@ -72,7 +73,7 @@ static void gather_rows(const gather_work *work, char *to, const char *from, int
   }
 }
 
-/* Items are rows of the result: batch, outer, index. */
+/* Items are rows of the result, counted over (batch, outer, index). */
 static void gather_range(void *arg, int64_t begin, int64_t end) {
   const gather_work *work = arg;
   while (begin < end) {
@@ -195,10 +196,10 @@ typedef struct gather_nd_work {
   size_t row_bytes;
   int64_t row_elements;
   dp_dtype dtype;
-  _Atomic int64_t bad; /* a row that is out of bounds; -1: none */
+  _Atomic int64_t bad; /* the number of a row that is out of bounds; -1: none */
 } gather_nd_work;
 
-/* Numbers by two coordinates, the usual case. */
+/* Numbers by two coordinates, the most common case. */
 static int64_t gather_pairs(const gather_nd_work *work, int64_t begin, int64_t end) {
   const int32_t *at = (const int32_t *)work->rows->indices->data + 2 * begin;
   uint32_t rows = (uint32_t)work->rows->dims[0], columns = (uint32_t)work->rows->dims[1];
@@ -291,7 +292,7 @@ static dp_status *gather_nd_compute(dp_op_context *context, void *state) {
   dp_op_for(context, rows.rows, (int64_t)work.row_bytes / 10 + 5, gather_nd_range, &work);
   if (work.bad < 0 || *(const dp_bad_indices *)state != DP_BAD_INDICES_ERROR)
     return NULL;
-  for (int64_t i = 0; i < rows.rows; ++i) /* the first is the one to report */
+  for (int64_t i = 0; i < rows.rows; ++i) /* the first bad row is reported */
     if (dp_indices_rows_slice(&rows, i) < 0)
       return dp_status_append(dp_indices_rows_error(&rows, i, "param shape", &params->shape),
                               ", node name: %s", dp_node_client_name(context->node));

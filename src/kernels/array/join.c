@@ -1,12 +1,13 @@
-/* Joining tensors and taking them apart: Concat, Pack, Split, Unpack and their kin. Along the
- * outermost dimension a part is a view of the whole (no copy) when it is aligned as fresh memory
- * is, so that loops run over it at full speed. */
+/* Joining and splitting tensors: Concat, ConcatOffset, Pack, Split, Unpack and their versions.
+ * Along dimension 0, a part of Split is a view of the whole (no copy) if it has the alignment of a
+ * new buffer, so that loops over it are as fast. A part of Unpack along dimension 0 is always a
+ * view. */
 #include <stdatomic.h>
 #include "kernels/shared/family.h"
 #include "kernels/shared/move.h"
 
 /* ---- Concat ---- */
-/* Which inputs are values and which is the axis. */
+/* Which inputs are values, and which is the axis. */
 typedef struct concat_arguments {
   int32_t axis_slot, first, count;
   const char *axis_name;
@@ -45,9 +46,9 @@ static dp_status *concat_shape(const dp_op_context *context, const concat_argume
   return NULL;
 }
 
-/* Room for one thing of each input or output: on the stack for usual numbers. */
+/* Room for one pointer or size per input or output: on the stack up to FEW_PARTS. */
 #define FEW_PARTS 64
-#define SHORT_RUN 32 /* bytes; rows of less are elements with strides */
+#define SHORT_RUN 32 /* bytes; shorter rows are copied as strided elements */
 
 static void move_parts(dp_op_context *context, dp_tensor *output, const dp_move_part *parts,
                        int32_t count, int64_t rows) {
@@ -63,8 +64,8 @@ static void move_parts(dp_op_context *context, dp_tensor *output, const dp_move_
   }
 }
 
-/* Copies `count` inputs, of which row r is what lies at index r of the dimensions before `axis`,
- * into the rows of the output. */
+/* Copies `count` inputs into the rows of the output. Row r of an input is what is at index r of the
+ * dimensions before `axis`. */
 static void join_rows(dp_op_context *context, dp_tensor *output, int32_t first, int32_t count,
                       int axis) {
   int64_t rows = dp_shape_product(&output->shape, 0, axis), size = dp_dtype_size(output->dtype);
@@ -224,7 +225,7 @@ static dp_status *pack_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Split ---- */
-/* Whether parts of `bytes` each, from the start of the data, are aligned as buffers are. */
+/* Whether parts of `bytes` each, from the start of the data, have the alignment of buffers. */
 static bool is_aligned(const dp_tensor *tensor, size_t bytes) {
   return (uintptr_t)tensor->data % DP_BUFFER_ALIGNMENT == 0 && bytes % DP_BUFFER_ALIGNMENT == 0;
 }
@@ -362,8 +363,8 @@ static dp_status *split_sizes(dp_op_context *context, void *state) {
 }
 
 /* ---- Unpack ---- */
-/* Along dimension 0 the parts share the input's memory, aligned or not: each is a row for further
- * work, and there may be thousands of them. One addition counts all their references. */
+/* Along dimension 0 the parts share the input's memory, aligned or not: a part is one row, and
+ * there may be thousands. One atomic addition counts all their references. */
 static void share_rows(dp_op_context *context, const dp_tensor *input) {
   int32_t count = context->output_count, rank = input->shape.rank - 1;
   if (count == 0)

@@ -55,7 +55,7 @@ static dp_status *dim_map(dp_op_context *context, void *memory) {
   return NULL;
 }
 
-/* Vectors for all dimensions, or for the spatial ones alone. */
+/* Vectors with all dimensions, or only the spatial ones. */
 static dp_status *vec_permute(dp_op_context *context, void *memory) {
   const layout_state *state = memory;
   const dp_tensor *input = dp_op_input(context, 0);
@@ -113,7 +113,7 @@ static dp_status *unravel(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   for (int64_t i = 0; i < count; ++i) {
     int64_t left = dp_tensor_int_at(indices, i);
-    if (left >= product) /* one below zero gives coordinates below zero, as in TensorFlow */
+    if (left >= product) /* a negative index gives negative coordinates, as in TensorFlow */
       return DP_INVALID("index is out of bound as with dims");
     for (int64_t j = rank - 1; j >= 0; --j) {
       dp_tensor_set_int(output, j * count + i, left % dims[j]);

@@ -1,4 +1,5 @@
-/* OnesLike, ZerosLike: a tensor with the shape of another. */
+/* OnesLike and ZerosLike: a tensor of ones or zeros with the shape and dtype of the input. Variants
+ * get zeros of their own kind. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ static dp_status *zeros_compute(dp_op_context *context, void *memory) {
   return NULL;
 }
 
-/* Fresh strings are empty. */
+/* New strings are empty already. */
 static dp_status *empty_strings_compute(dp_op_context *context, void *memory) {
   dp_shape shape = dp_op_input(context, 0)->shape;
   dp_tensor *output;

@@ -1,8 +1,8 @@
-/* Ops that need an order: TopK, NthElement, InTopK, and searches in sorted rows.
+/* Ops that compare elements: TopK, NthElement, InTopK, LowerBound and UpperBound.
  *
- * Values of every dtype become unsigned 64-bit keys that sort as the values do, so that there is
- * one body for all. A candidate is a key and, below it, its column turned around: comparing two of
- * them prefers the larger value and, among equals, the smaller column. */
+ * Values of every dtype become unsigned 64-bit keys with the same order, so that one body serves
+ * all dtypes. A candidate is a 128-bit number: the key, then the complement of the column. So
+ * comparing two candidates prefers the larger value and, among equal values, the smaller column. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static int64_t candidate_column(candidate one) {
 static uint64_t float_key(uint64_t bits, int width) {
   uint64_t sign = (uint64_t)1 << (width - 1);
   if (bits == sign)
-    bits = 0; /* minus zero */
+    bits = 0; /* minus zero equals zero */
   return bits & sign ? ~bits & (sign | (sign - 1)) : bits | sign;
 }
 
@@ -77,7 +77,7 @@ static void sift_down(candidate *heap, int64_t count, int64_t at) {
   heap[at] = moving;
 }
 
-/* A heap whose root is the smallest, sorted: the largest comes first. */
+/* Sorts a heap whose root is the smallest: the largest comes first. */
 static void sort_heap(candidate *heap, int64_t count) {
   while (count > 1) {
     candidate smallest = heap[0];
@@ -93,7 +93,7 @@ static void top_of_row(const uint64_t *keys, int64_t columns, candidate *heap, i
   for (int64_t i = k / 2 - 1; i >= 0; --i)
     sift_down(heap, k, i);
   for (int64_t i = k; i < columns; ++i) {
-    if (keys[i] <= (uint64_t)(heap[0] >> 64)) /* an equal one comes later: not better */
+    if (keys[i] <= (uint64_t)(heap[0] >> 64)) /* an equal key comes later, so it is not better */
       continue;
     heap[0] = make_candidate(keys[i], i);
     sift_down(heap, k, 0);
@@ -106,7 +106,7 @@ typedef struct top_work {
   const dp_tensor *input;
   dp_tensor *values, *indices;
   int64_t columns, k;
-  atomic_bool failed; /* no memory */
+  atomic_bool failed; /* out of memory */
 } top_work;
 
 static void store_index(dp_tensor *tensor, int64_t at, int64_t value) {
@@ -184,7 +184,7 @@ static dp_status *nth_create(const dp_kernel_setup *setup, void *state) {
   return dp_node_get_bool(setup->node, "reverse", state);
 }
 
-/* The element that would stand at `n` in ascending order; moves candidates about. */
+/* The element at position `n` in ascending order; reorders the candidates. */
 static candidate select_nth(candidate *items, int64_t count, int64_t n) {
   int64_t low = 0, high = count - 1;
   while (low < high) {
@@ -267,7 +267,7 @@ static dp_status *in_top_create(const dp_kernel_setup *setup, void *state) {
   return dp_node_is(setup->node, "InTopK") ? dp_node_get_int(setup->node, "k", state) : NULL;
 }
 
-/* Blocks of so many columns are counted without a branch. */
+/* Columns per block; a block is counted without branches. */
 #define TOP_BLOCK 16
 
 static inline bool is_not_finite(const float *value) {
@@ -276,7 +276,8 @@ static inline bool is_not_finite(const float *value) {
   return (bits & 0x7f800000u) == 0x7f800000u;
 }
 
-/* Counts what is larger than `limit`; a number that is not finite counts as k. */
+/* Counts the numbers larger than `limit`, up to about k; a number that is not finite counts as
+ * k. */
 static int64_t count_larger(const float *row, int64_t columns, float limit, int64_t k) {
   int64_t larger = 0, i = 0;
   for (; i + TOP_BLOCK <= columns && larger < k; i += TOP_BLOCK) {

@@ -1,14 +1,15 @@
-/* Padding with a constant or with mirrored elements, and the gradients of the latter and of Tile,
- * which add up what was repeated. */
+/* Pad and PadV2 (with a constant), MirrorPad (with mirrored elements), and the gradients
+ * MirrorPadGrad and TileGrad, which sum the copies of each element. */
 #include "kernels/shared/combine.h"
 #include "kernels/shared/family.h"
 
 typedef struct paddings {
   int64_t before[DP_MAX_RANK], after[DP_MAX_RANK];
-  bool is_empty; /* nothing to add anywhere */
+  bool is_empty; /* no padding anywhere */
 } paddings;
 
-/* The words of one op: which letter begins its sentence, and what stands between two numbers. */
+/* The wording of an op's errors: the first letter of the sentence, and the text between two
+ * numbers. */
 typedef struct padding_words {
   const char *paddings, *between;
 } padding_words;
@@ -48,8 +49,8 @@ static dp_status *padded_shape(const dp_shape *input, const paddings *paddings,
 }
 
 /* ---- Constant ---- */
-/* Fills what is outside of the input along one dimension, everywhere else within the padded shape;
- * outer dimensions first, each only over the part that no other has filled. */
+/* Fills the padding, one dimension after the other from the outermost, each only over the part that
+ * no earlier dimension has filled. */
 static void fill_border(dp_op_context *context, dp_tensor *output, const dp_shape *input,
                         const paddings *paddings, const void *value) {
   const dp_shape *shape = &output->shape;
@@ -80,7 +81,7 @@ static dp_status *pad_compute(dp_op_context *context, void *state) {
       read_paddings(dp_op_input(context, 1), &input->shape, &plain_words, &paddings));
   DP_RETURN_IF_ERROR(padded_shape(&input->shape, &paddings, &shape));
   static const uint64_t zero[4];
-  const void *value = zero; /* also an empty string, an unset handle */
+  const void *value = zero; /* also means an empty string, an unset handle */
   if (context->input_count == 3) {
     const dp_tensor *constant = dp_op_input(context, 2);
     if (constant->shape.rank != 0)
@@ -115,7 +116,7 @@ static dp_status *pad_compute(dp_op_context *context, void *state) {
 
 /* ---- Mirror ---- */
 typedef struct mirror_state {
-  int64_t offset; /* 1: the border is not repeated (REFLECT) */
+  int64_t offset; /* 1: the border itself is not repeated (REFLECT) */
   dp_combine combine;
 } mirror_state;
 
@@ -147,7 +148,7 @@ static dp_status *check_mirror(const mirror_state *state, const paddings *paddin
   return NULL;
 }
 
-/* Which of `size` elements stands at place `index` of the padded dimension. */
+/* Which of `size` elements is at position `index` of the padded dimension. */
 static int64_t mirrored(int64_t index, int64_t before, int64_t size, int64_t offset) {
   index -= before;
   if (index < 0)
@@ -170,7 +171,7 @@ static inline void reverse_words(uint32_t *to, const uint32_t *last, int64_t cou
     to[i] = last[-i];
 }
 
-/* `count` rows, the last one first. */
+/* Copies `count` rows in reverse order. */
 static void copy_backwards(const mirror_axis *axis, char *to, const char *last, int64_t count) {
   if (axis->row_bytes == sizeof(uint32_t)) {
     reverse_words((uint32_t *)to, (const uint32_t *)last, count);
@@ -182,8 +183,8 @@ static void copy_backwards(const mirror_axis *axis, char *to, const char *last, 
                      last - (size_t)i * axis->row_bytes, axis->row_elements);
 }
 
-/* Rows [begin, end) of the padded side of one outer index: the mirrored ones before, those in the
- * middle, the mirrored ones behind. */
+/* Rows [begin, end) of the padded side of one outer index: mirrored rows before, the middle,
+ * mirrored rows after. */
 static void spread_part(const mirror_axis *axis, const char *from, char *to, int64_t begin,
                         int64_t end) {
   size_t row = axis->row_bytes;
@@ -220,7 +221,7 @@ static void spread_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Items are outer indices: each adds its padded rows to its own. */
+/* Items are outer indices: each adds the padded rows to the rows they mirror. */
 static void fold_rows(void *arg, int64_t begin, int64_t end) {
   const mirror_axis *axis = arg;
   for (int64_t o = begin; o < end; ++o) {
@@ -237,8 +238,8 @@ static void fold_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* One dimension after the other, from the innermost: `current` becomes a tensor with dimension `i`
- * changed to `size`. */
+/* Changes `current` to a tensor whose dimension `i` has `size`. Called for one dimension after the
+ * other, from the innermost. */
 static dp_status *mirror_dimension(dp_op_context *context, dp_tensor *current, int i, int64_t size,
                                    int64_t before, const mirror_state *state, bool folds) {
   dp_shape shape = dp_shape_with(&current->shape, i, size);

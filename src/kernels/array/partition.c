@@ -1,4 +1,5 @@
-/* DynamicPartition deals rows out to several tensors, DynamicStitch puts them together again. */
+/* DynamicPartition distributes rows to several tensors; DynamicStitch and ParallelDynamicStitch put
+ * rows together again by index. */
 #include "kernels/shared/family.h"
 #include "kernels/shared/indices.h"
 #include "kernels/shared/move.h"
@@ -98,7 +99,7 @@ static dp_status *check_stitch(dp_op_context *context, int32_t count, int64_t *r
   return NULL;
 }
 
-/* What no index names is zero. */
+/* Rows that no index names are zero. */
 static void clear_gaps(dp_op_context *context, int32_t count, dp_tensor *output, int64_t rows,
                        size_t bytes) {
   uint8_t *seen = dp_try_malloc((size_t)rows + 1);

@@ -1,11 +1,11 @@
-/* Scatters into tensors: ScatterNd, TensorScatter*, the Inplace ops and SparseToDense. A tensor
- * that is updated gives its memory when nobody else wants it. Rows are combined in the order of the
- * indices, so that results with repeated indices are the same on every run. */
+/* Scatters into tensors: ScatterNd, TensorScatter*, the Inplace ops and SparseToDense. The result
+ * reuses the memory of the updated tensor when that has no other user. Rows are combined in the
+ * order of the indices, so that results with repeated indices are the same in every run. */
+#include "kernels/loops/index.h"
+#include "kernels/loops/move.h"
 #include "kernels/shared/combine.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/indices.h"
-#include "kernels/loops/index.h"
-#include "kernels/loops/move.h"
 #include "kernels/shared/move.h"
 
 /* ---- Rows of N-dimensional indices ---- */
@@ -42,8 +42,8 @@ static dp_status *scatter_create(const dp_kernel_setup *setup, void *memory) {
   return dp_combine_init(&state->combine, kind_of(setup->node), dtype);
 }
 
-/* What of indices and updates does not fit, in the words of ScatterNd and of the ops that take the
- * tensor itself. */
+/* The error for indices and updates that do not fit. ScatterNd and the ops that take a tensor have
+ * different wordings. */
 static dp_status *refuse_outer(const dp_shape *indices, const dp_shape *updates, bool has_tensor) {
   int outer = indices->rank - 1;
   if (has_tensor)
@@ -234,7 +234,7 @@ static dp_status *sparse_check_order(const dp_indices_rows *rows, const dp_shape
   return NULL;
 }
 
-/* Puts the values, or the one value, to their places; false when one is out of bounds. */
+/* Copies the values, or the one value, to their places. False when a place is out of bounds. */
 static bool sparse_place(const dp_indices_rows *rows, const dp_tensor *values,
                          const dp_shape *shape, dp_tensor *output) {
   size_t size = dp_dtype_size(output->dtype), step = values->shape.rank == 0 ? 0 : size;
@@ -252,8 +252,8 @@ static bool sparse_place(const dp_indices_rows *rows, const dp_tensor *values,
   return true;
 }
 
-/* ---- A vector of increasing indices: each part of the result is filled and, while it is in the
- * cache, gets its values. ---- */
+/* ---- A vector of increasing indices: a part of the result is filled, and gets its values while it
+ * is in the cache ---- */
 #define PART_BYTES ((int64_t)128 << 10)
 
 typedef struct sparse_work {

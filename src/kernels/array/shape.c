@@ -1,5 +1,6 @@
-/* Ops about shapes: asking for one, and giving the same memory another one. Nothing here touches
- * elements; results of the second kind share the input's buffer. */
+/* Ops on shapes: Shape, Size, Rank and the like return one; Reshape, ExpandDims, Squeeze and the
+ * like give the same memory another shape. Nothing here reads elements of the data; reshaped
+ * results share the input's buffer. */
 #include "kernels/shared/family.h"
 #include "kernels/shared/support.h"
 
@@ -42,7 +43,7 @@ static dp_status *rank_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Giving another shape ---- */
-/* Moves the input's memory to the output, whose shape is for the caller to set. */
+/* Moves the input's memory to the output. The caller sets the returned shape. */
 static dp_shape *pass_memory(dp_op_context *context) {
   dp_tensor *from = &context->inputs[0].tensor, *to = &context->outputs[0].tensor;
   to->dtype = from->dtype;
@@ -57,9 +58,9 @@ static void output_reshaped(dp_op_context *context, const dp_shape *shape) {
   *pass_memory(context) = *shape;
 }
 
-/* Fills in the one size of -1 at `unknown`. When the wanted sizes have a 0, dimensions of size 0 of
- * the input do not count: [0] reshaped to [-1, 0] is [1, 0]. `product` is of the sizes that are
- * neither -1 nor 0. */
+/* Replaces the -1 at `unknown`. `product` is the product of the sizes that are neither -1 nor 0.
+ * When the wanted sizes contain a 0, dimensions of size 0 of the input are ignored: [0] reshaped to
+ * [-1, 0] is [1, 0]. */
 static dp_status *infer_size(const dp_shape *from, dp_shape *shape, int unknown, int64_t product,
                              bool has_zero) {
   int64_t elements = 1;
@@ -80,7 +81,7 @@ static dp_status *infer_size(const dp_shape *from, dp_shape *shape, int unknown,
 
 static dp_status *reshape_compute(dp_op_context *context, void *state) {
   const dp_tensor *sizes = dp_op_input(context, 1);
-  /* Scalars were once allowed for vectors of one element, and still are here. */
+  /* A scalar is accepted in place of a vector of one element, for old graphs. */
   if (sizes->shape.rank > 1)
     return DP_INVALID("sizes input must be 1-D, not %s", dp_shape_text(&sizes->shape));
   int64_t count = dp_tensor_elements(sizes), product = 1;
@@ -184,7 +185,7 @@ static dp_status *squeeze_compute(dp_op_context *context, void *memory) {
 
 typedef struct ensure_state {
   dp_partial_shape shape;
-  const char *input; /* the node whose output is checked; the graph's */
+  const char *input; /* the node whose output is checked; borrowed from the graph */
 } ensure_state;
 
 static dp_status *ensure_create(const dp_kernel_setup *setup, void *memory) {

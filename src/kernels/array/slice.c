@@ -1,9 +1,9 @@
-/* Reading slices, and their gradients. A slice that cuts only the outermost dimension is a view of
- * the input when it is aligned as fresh memory is; everything else is one strided copy. */
-#include "kernels/shared/family.h"
+/* Slice, StridedSlice and its gradient. A slice that cuts only dimension 0 is a view of the input
+ * if it has the alignment of a new buffer; every other slice is one strided copy. */
 #include "kernels/array/slice_internal.h"
+#include "kernels/shared/family.h"
 
-static dp_status *output_slice(dp_op_context *context, const dp_slice *slice) {
+static dp_status *output_slice(dp_op_context *context, const dp_slice_bounds *slice) {
   const dp_tensor *input = dp_op_input(context, 0);
   if (slice->is_identity) {
     dp_tensor same = dp_tensor_reshaped(input, &slice->result);
@@ -39,7 +39,7 @@ static dp_status *output_slice(dp_op_context *context, const dp_slice *slice) {
 }
 
 static dp_status *strided_compute(dp_op_context *context, void *state) {
-  dp_slice slice;
+  dp_slice_bounds slice;
   DP_RETURN_IF_ERROR(dp_slice_plan(state, &dp_op_input(context, 0)->shape, dp_op_input(context, 1),
                                    dp_op_input(context, 2), dp_op_input(context, 3), &slice));
   return output_slice(context, &slice);
@@ -71,7 +71,7 @@ static dp_status *slice_compute(dp_op_context *context, void *state) {
     return DP_INVALID("Expected begin and size arguments to be 1-D tensors of size %d, but got "
                       "shapes %s and %s instead.",
                       rank, dp_shape_text(&begins->shape), dp_shape_text(&sizes->shape));
-  dp_slice slice;
+  dp_slice_bounds slice;
   slice.rank = rank;
   slice.elements = 1;
   slice.is_identity = slice.is_first_only = true;
@@ -101,7 +101,7 @@ static dp_status *gradient_compute(dp_op_context *context, void *state) {
     return DP_INVALID("shape must be 1-D, got shape.shape = %s", dp_shape_text(&sizes->shape));
   dp_shape shape = {0};
   DP_RETURN_IF_ERROR(dp_kernel_read_shape(sizes, "shape", &shape));
-  dp_slice slice;
+  dp_slice_bounds slice;
   DP_RETURN_IF_ERROR(dp_slice_plan(state, &shape, dp_op_input(context, 1), dp_op_input(context, 2),
                                    dp_op_input(context, 3), &slice));
   if (!dp_shape_equal(&slice.result, &gradient->shape))

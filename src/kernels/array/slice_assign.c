@@ -1,10 +1,11 @@
-/* Writing slices: into variables of both kinds, and into a tensor whose memory is taken over when
- * nobody else wants it. The value is broadcast to the slice's shape. */
-#include "kernels/shared/family.h"
+/* Writing slices: StridedSliceAssign into reference variables, ResourceStridedSliceAssign into
+ * resource variables, and TensorStridedSliceUpdate, which reuses the tensor's memory when that has
+ * no other user. The value is broadcast to the slice's shape. */
 #include "kernels/array/slice_internal.h"
+#include "kernels/shared/family.h"
 
-/* Strides of `value` for each dimension of the slice's result: 0 where it is repeated. */
-static dp_status *broadcast_value(const dp_slice *slice, const dp_tensor *value,
+/* Strides of `value` for each dimension of the slice's result; 0 where it is repeated. */
+static dp_status *broadcast_value(const dp_slice_bounds *slice, const dp_tensor *value,
                                   int64_t *strides_out) {
   const dp_shape *result = &slice->result, *shape = &value->shape;
   int64_t stride = 1;
@@ -25,7 +26,7 @@ static dp_status *broadcast_value(const dp_slice *slice, const dp_tensor *value,
 
 static dp_status *write_slice(dp_op_context *context, const dp_slice_masks *masks,
                               dp_tensor *target) {
-  dp_slice slice;
+  dp_slice_bounds slice;
   const dp_tensor *value = dp_op_input(context, 4);
   DP_RETURN_IF_ERROR(dp_slice_plan(masks, &target->shape, dp_op_input(context, 1),
                                    dp_op_input(context, 2), dp_op_input(context, 3), &slice));
@@ -36,7 +37,7 @@ static dp_status *write_slice(dp_op_context *context, const dp_slice_masks *mask
   dp_move_strides(&target->shape, strides);
   dp_move move;
   dp_move_init(&move, target->dtype);
-  /* Dimensions of size 1 are in one list and not in the other: skip them in both. */
+  /* Dimensions of size 1 may be in only one of the two lists: skip them in both. */
   int at = 0;
   for (int i = 0; i < slice.rank; ++i) {
     offset += slice.begin[i] * strides[i];
@@ -51,8 +52,8 @@ static dp_status *write_slice(dp_op_context *context, const dp_slice_masks *mask
   return NULL;
 }
 
-/* Everything is checked against the variable's shape before the update begins, so that an error
- * leaves it alone. */
+/* Everything is checked against the variable's shape before anything is written, so that an error
+ * leaves the variable unchanged. */
 static dp_status *assign_to_variable(dp_op_context *context, void *state) {
   dp_variable *variable;
   DP_RETURN_IF_ERROR(dp_op_variable(context, 0, &variable));

@@ -1,30 +1,30 @@
-/* What a strided slice of a tensor is once masks, ellipsis and negative numbers are worked out:
- * shared by reading slices (array_slice.c) and writing them (array_slice_assign.c). */
-#ifndef DP_KERNELS_SLICE_INTERNAL_H
-#define DP_KERNELS_SLICE_INTERNAL_H
+/* A strided slice after masks, ellipsis and negative indices are resolved. Reading (slice.c) and
+ * writing (slice_assign.c) share it. */
+#ifndef DP_KERNELS_ARRAY_SLICE_INTERNAL_H
+#define DP_KERNELS_ARRAY_SLICE_INTERNAL_H
 
 #include "kernels/shared/move.h"
 
-/* The attributes of StridedSlice and its kin. */
+/* The mask attributes of StridedSlice and its variants. */
 typedef struct dp_slice_masks {
   uint32_t begin, end, ellipsis, new_axis, shrink_axis;
 } dp_slice_masks;
 
-/* For each dimension of the sliced tensor: where it starts, by which steps, how many. */
-typedef struct dp_slice {
+/* Per dimension of the sliced tensor: begin, stride and number of elements. */
+typedef struct dp_slice_bounds {
   int32_t rank;
   int64_t begin[DP_MAX_RANK], stride[DP_MAX_RANK], size[DP_MAX_RANK];
-  dp_shape result;    /* with new axes, without shrunk ones */
+  dp_shape result;    /* includes new axes, excludes shrunk ones */
   int64_t elements;   /* of the slice */
-  bool is_identity;   /* all of the tensor */
-  bool is_first_only; /* dimension 0 is cut with steps of 1, the others are whole */
-} dp_slice;
+  bool is_identity;   /* the slice is the whole tensor */
+  bool is_first_only; /* only dimension 0 is cut, with stride 1 */
+} dp_slice_bounds;
 
-/* create for kernels whose state begins with masks. */
+/* The `create` function of kernels whose state begins with dp_slice_masks. */
 DP_MUST_USE dp_status *dp_slice_create(const dp_kernel_setup *setup, void *masks);
-/* Errors are worded as TensorFlow's. */
+/* Resolves a slice of a tensor of this shape. The error texts are TensorFlow's. */
 DP_MUST_USE dp_status *dp_slice_plan(const dp_slice_masks *masks, const dp_shape *shape,
                                      const dp_tensor *begin, const dp_tensor *end,
-                                     const dp_tensor *strides, dp_slice *slice_out);
+                                     const dp_tensor *strides, dp_slice_bounds *slice_out);
 
 #endif

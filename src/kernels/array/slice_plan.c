@@ -1,4 +1,6 @@
-/* Works out strided slices: begin, end, strides and five masks to plain numbers a dimension. */
+/* Resolves strided slices: begin, end, strides and five masks become begin, stride and count per
+ * dimension (slice_internal.h). First the sparse entries are expanded to one entry per dimension,
+ * then each entry is clamped to the dimension's size. */
 #include "kernels/array/slice_internal.h"
 
 dp_status *dp_slice_create(const dp_kernel_setup *setup, void *memory) {
@@ -17,7 +19,7 @@ dp_status *dp_slice_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* One entry a dimension of the tensor, the ellipsis spread out. */
+/* One entry per dimension of the tensor, with the ellipsis expanded. */
 typedef struct dense {
   int64_t begin[DP_MAX_RANK], end[DP_MAX_RANK], stride[DP_MAX_RANK];
   uint32_t begin_mask, end_mask, shrink_mask;
@@ -39,7 +41,7 @@ static dp_status *check_vectors(const dp_tensor *begin, const dp_tensor *end,
                     dp_shape_text(&strides->shape));
 }
 
-/* New axes that stand behind the ellipsis. */
+/* The number of new axes after the ellipsis. */
 static int new_axes_after_ellipsis(const dp_slice_masks *masks, int count) {
   int after = 0;
   bool seen = false;
@@ -63,7 +65,7 @@ static dp_status *spread(const dp_slice_masks *masks, int rank, const dp_tensor 
   int count = (int)dp_tensor_elements(strides), dimension = 0;
   int after = new_axes_after_ellipsis(masks, count);
   uint32_t ellipsis = masks->ellipsis & ((1u << count) - 1);
-  int entries = count + (ellipsis == 0); /* without one, it stands at the end */
+  int entries = count + (ellipsis == 0); /* without an ellipsis, one is implied at the end */
   if (ellipsis == 0)
     ellipsis = 1u << count;
   *dense = (struct dense){0};
@@ -93,14 +95,14 @@ static dp_status *spread(const dp_slice_masks *masks, int rank, const dp_tensor 
   return NULL;
 }
 
-/* A bound of a range, brought into it: `low` and `high` are the first and last that make sense. */
+/* Clamps a bound; `low` and `high` are the smallest and largest valid values. */
 static int64_t clamp_bound(int64_t value, int64_t size, int64_t low, int64_t high) {
   if (value < 0)
     value += size;
   return value < low ? low : value > high ? high : value;
 }
 
-static dp_status *plan_dimension(const dense *dense, int i, int64_t size, dp_slice *slice) {
+static dp_status *plan_dimension(const dense *dense, int i, int64_t size, dp_slice_bounds *slice) {
   int64_t stride = dense->stride[i], begin = dense->begin[i], end = dense->end[i];
   if (stride == 0)
     return DP_INVALID("strides[%d] must be non-zero", i);
@@ -122,7 +124,7 @@ static dp_status *plan_dimension(const dense *dense, int i, int64_t size, dp_sli
   if (length != 0 && (length < 0) == (stride < 0))
     count = length / stride + (length % stride != 0);
   slice->begin[i] = begin;
-  slice->stride[i] = count > 1 ? stride : 1; /* a step that is never taken may be huge */
+  slice->stride[i] = count > 1 ? stride : 1; /* a stride that is never used may be huge */
   slice->size[i] = count;
   bool whole = stride == 1 && begin == 0 && end == size;
   slice->is_identity &= whole;
@@ -132,7 +134,7 @@ static dp_status *plan_dimension(const dense *dense, int i, int64_t size, dp_sli
 }
 
 dp_status *dp_slice_plan(const dp_slice_masks *masks, const dp_shape *shape, const dp_tensor *begin,
-                         const dp_tensor *end, const dp_tensor *strides, dp_slice *slice) {
+                         const dp_tensor *end, const dp_tensor *strides, dp_slice_bounds *slice) {
   DP_RETURN_IF_ERROR(check_vectors(begin, end, strides));
   if (masks->ellipsis & (masks->ellipsis - 1))
     return DP_INVALID("Multiple ellipses in slice spec not allowed");

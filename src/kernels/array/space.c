@@ -1,12 +1,12 @@
-/* Ops between space, batch and depth, and patches of images and volumes. Each is a handful of
- * strided moves: one for every offset within a block (or window), over the part of the image where
- * that offset exists; what padding leaves over is zero. */
+/* SpaceToBatch, BatchToSpace, SpaceToDepth, DepthToSpace, and ExtractImagePatches and
+ * -VolumePatches. Each consists of a few strided moves: one per offset within a block (or window),
+ * over the part of the image where that offset exists. The rest, which is padding, is zero. */
 #include "kernels/shared/family.h"
 #include "kernels/shared/move.h"
 
 /* ---- SpaceToBatch, BatchToSpace ---- */
 typedef struct blocks {
-  int count; /* of spatial dimensions */
+  int count; /* spatial dimensions */
   int64_t size[DP_MAX_RANK], before[DP_MAX_RANK], after[DP_MAX_RANK];
   int64_t product;
 } blocks;
@@ -50,7 +50,8 @@ static dp_status *read_square_block(dp_op_context *context, int64_t size, const 
   return read_blocks(&input->shape, &sizes, edges, edges_name, blocks);
 }
 
-/* The part of the small (batch) image whose pixels at `offset` of a block lie in the large one. */
+/* The part of the small (batch) image whose pixels at `offset` of a block are inside the large
+ * one. */
 typedef struct overlap {
   int64_t first, count;
 } overlap;
@@ -65,7 +66,7 @@ static overlap find_overlap(int64_t small, int64_t large, int64_t block, int64_t
   return (overlap){first, end > first ? end - first : 0};
 }
 
-/* Between the image (`large`) and its blocks (`small`, whose batch is larger). */
+/* Moves between the image (`large`) and its blocks (`small`, whose batch is larger). */
 static void move_blocks(dp_op_context *context, const blocks *blocks, const dp_tensor *large,
                         const dp_tensor *small, bool to_batch) {
   int64_t large_strides[DP_MAX_RANK], small_strides[DP_MAX_RANK];
@@ -208,10 +209,10 @@ static dp_status *depth_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* An image with deep pixels is a wide one seen as
+/* Wide and deep images have the same elements:
  *   wide  [batch, height, block, width, block, depth]   (channels last)
  *   deep  [batch, height, width, block, block, depth]
- * and likewise with the channels first. `height`, `width` are the deep image's, `depth` the wide
+ * and likewise with channels first. `height` and `width` are the deep image's, `depth` is the wide
  * image's. */
 static void move_depth(dp_op_context *context, const depth_state *state, const dp_tensor *wide,
                        const dp_tensor *deep, int64_t height, int64_t width, int64_t depth,
@@ -282,7 +283,7 @@ static dp_status *from_depth_compute(dp_op_context *context, void *memory) {
 
 /* ---- Patches ---- */
 typedef struct patch_state {
-  int count; /* of spatial dimensions: 2 or 3 */
+  int count; /* spatial dimensions: 2 or 3 */
   bool same; /* padding SAME */
   int64_t size[3], stride[3], rate[3];
 } patch_state;
@@ -327,7 +328,7 @@ static dp_status *patch_sizes(const patch_state *state, const dp_shape *input, i
                         "effective_filter_size: %lld, stride: %lld]",
                         (long long)count, (long long)size, (long long)window, (long long)stride);
     int64_t missing = (count - 1) * stride + window - size;
-    /* Volumes whose windows leave gaps start in the middle of the first gap, images do not. */
+    /* When windows leave gaps, volumes start in the middle of the first gap; images do not. */
     bool pads = state->same && (missing > 0 || state->count == 3);
     before_out[i] = pads ? missing / 2 : 0;
     dims_out[i] = count;

@@ -1,8 +1,8 @@
-/* Which elements there are: Where, the Unique family, ListDiff.
+/* Where, the Unique family and ListDiff.
  *
- * Uniques go through an open hash table of 64-bit keys. A number is its own key (minus zero counts
- * as zero, a NaN equals nothing); strings and rows of several elements are hashed, and compared
- * when their keys are equal. */
+ * Unique elements are found with an open hash table of 64-bit keys. A number is its own key (minus
+ * zero counts as zero; a NaN equals nothing). Strings and rows of several elements are hashed, and
+ * compared when their keys are equal. */
 #include <endian.h>
 #include "base/checksum.h"
 #include "kernels/shared/family.h"
@@ -63,7 +63,7 @@ static void find_nonzero(dp_dtype dtype, const void *data, int64_t begin, int64_
   }
 }
 
-/* Steps to the next element in row-major order. */
+/* Moves to the next element in row-major order. */
 static void step_coordinates(const dp_shape *shape, int64_t *at) {
   for (int i = shape->rank - 1; i >= 0; --i) {
     if (++at[i] < shape->dims[i] || i == 0)
@@ -72,10 +72,11 @@ static void step_coordinates(const dp_shape *shape, int64_t *at) {
   }
 }
 
-/* Writes the coordinates of the elements of a run along the last dimension whose flag is set,
- * without a branch on the flags, which nobody can predict. Before the last eight places there is
- * room for whatever the flags say, so the end need not be looked at each time; eight flags are
- * loaded before the stores, which they could otherwise be taken to depend on. */
+/* Writes the coordinates of those elements of a run along the last dimension whose flag is set.
+ * There is no branch on the flags, because nobody can predict them. Up to the last eight places
+ * there is room to write eight entries whatever the flags are, so the end is not checked each time.
+ * Eight flags are loaded before the stores, so that the compiler need not assume that the stores
+ * change them. */
 static inline __attribute__((always_inline)) int64_t *
 write_run(const int rank, const int64_t *restrict at, const uint8_t *restrict flags, int64_t count,
           int64_t *restrict to, const int64_t *end) {
@@ -101,8 +102,8 @@ write_run(const int rank, const int64_t *restrict at, const uint8_t *restrict fl
   return to;
 }
 
-/* The same for one dimension: the places of four flags are looked up together and all written, but
- * only as many kept as are set. */
+/* For one dimension: looks up the positions of four flags together and writes all of them, but
+ * advances only by the number of flags that are set. */
 static int64_t *write_positions(const uint8_t *flags, int64_t count, int64_t first, int64_t *to,
                                 const int64_t *end) {
   static const int64_t places[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0},
@@ -121,7 +122,7 @@ static int64_t *write_positions(const uint8_t *flags, int64_t count, int64_t fir
   return write_run(1, &(int64_t){first + i}, flags + i, count - i, to, end);
 }
 
-/* The same for elements from `at` on. Stops at `end`. */
+/* For elements from `at` on, over several runs. Stops at `end`. */
 static int64_t *write_coordinates(const dp_shape *shape, const uint8_t *flags, int64_t count,
                                   int64_t *at, int64_t *to, const int64_t *end) {
   int rank = shape->rank, last = rank - 1;
@@ -163,7 +164,7 @@ static dp_status *where_compute(dp_op_context *context, void *state) {
   int64_t *to = output->data, *end = to + found * rank, at[DP_MAX_RANK] = {0};
   for (int64_t begin = 0; begin < total; begin += (int64_t)sizeof flags) {
     int64_t count = total - begin < (int64_t)sizeof flags ? total - begin : (int64_t)sizeof flags;
-    if (total > (int64_t)sizeof flags) /* else they are there still */
+    if (total > (int64_t)sizeof flags) /* else the flags are still there */
       find_nonzero(input->dtype, input->data, begin, count, flags);
     to = write_coordinates(&input->shape, flags, count, at, to, end);
   }
@@ -171,12 +172,12 @@ static dp_status *where_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Keys ---- */
-/* A list of things to compare: `count` rows of `width` elements each. */
+/* The things to compare: `count` rows of `width` elements each. */
 typedef struct items {
   dp_dtype dtype;
   const char *data;
   int64_t count, width;
-  size_t size; /* of an element */
+  size_t size; /* bytes per element */
 } items;
 
 static bool is_nan(dp_dtype dtype, const char *at) {
@@ -226,7 +227,7 @@ static uint64_t item_key(const items *items, int64_t index) {
   return key;
 }
 
-/* For items whose keys are equal. */
+/* Compares two items whose keys are equal. */
 static bool items_equal(const items *a, int64_t i, const items *b, int64_t j) {
   const char *left = a->data + (size_t)(i * a->width) * a->size;
   const char *right = b->data + (size_t)(j * b->width) * b->size;
@@ -247,7 +248,7 @@ static bool items_equal(const items *a, int64_t i, const items *b, int64_t j) {
 /* ---- The table ---- */
 typedef struct slot {
   uint64_t key;
-  int64_t entry; /* number of the unique + 1; 0: free */
+  int64_t entry; /* number of the unique item + 1; 0: free */
 } slot;
 #define FIRST_SLOTS 256
 typedef struct table {
@@ -266,7 +267,8 @@ static dp_status *table_init(table *table, uint64_t capacity) {
   return NULL;
 }
 
-/* The slot of the item, or the free one where it belongs. `firsts` has the item of each entry. */
+/* The slot of the item, or the free slot where it belongs. `firsts` holds the item of each
+ * entry. */
 static slot *table_find(const table *table, const items *stored, const int64_t *firsts,
                         const items *wanted, int64_t index, uint64_t key) {
   for (uint64_t i = mix(key) & table->mask;; i = (i + 1) & table->mask) {
@@ -278,7 +280,7 @@ static slot *table_find(const table *table, const items *stored, const int64_t *
   }
 }
 
-/* Twice as large. */
+/* Doubles the capacity. */
 static dp_status *table_grow(table *old) {
   table grown;
   DP_RETURN_IF_ERROR(table_init(&grown, 2 * (old->mask + 1)));
@@ -296,7 +298,8 @@ static dp_status *table_grow(table *old) {
 }
 
 /* ---- Unique ---- */
-/* firsts: the first item of each unique (room for items->count); gives how many there are. */
+/* Writes the first item of each unique to `firsts` (room for items->count) and returns how many
+ * there are. */
 static dp_status *find_uniques(const items *items, dp_tensor *positions, int64_t *firsts,
                                int64_t *count_out) {
   table table = {0};
@@ -320,7 +323,7 @@ static dp_status *find_uniques(const items *items, dp_tensor *positions, int64_t
   return status;
 }
 
-/* The same for plain integers of one size, which are their own keys. */
+/* For plain integers of one size, which are their own keys. */
 #define DEFINE_FIND_INTEGERS(type)                                                                 \
   static dp_status *find_##type(const type *values, int64_t total, dp_tensor *positions,           \
                                 int64_t *firsts, int64_t *count_out) {                             \
@@ -378,7 +381,8 @@ static dp_status *unique_axis(dp_op_context *context, int *axis_out) {
   return NULL;
 }
 
-/* The input with the axis outermost: rows to compare. Shares the buffer when it is so already. */
+/* The input with `axis` as dimension 0, so that rows are the things to compare. Shares the buffer
+ * when the axis is 0 already. */
 static dp_status *rows_of_axis(dp_op_context *context, const dp_tensor *input, int axis,
                                dp_tensor *rows_out) {
   if (dp_shape_product(&input->shape, 0, axis) == 1) {

@@ -1,11 +1,11 @@
-/* GIF files: frames of indices into a palette, packed by LZW, laid one over the other on a canvas.
- * A transparent pixel, and what a smaller frame leaves free, shows the frame before.
+/* GIF files: frames of indices into a palette, packed by LZW, drawn one over the other on a canvas.
+ * Where a frame is transparent or does not reach, the frame before shows through.
  *
- * As with TensorFlow a file is read up to its end or its first defect, and the frames before that
- * are the image. What defects are is decided by giflib, which TensorFlow reads with, to the last
- * oddity: codes that are not in the table yet have a meaning here. The canvas is as large as the
- * largest frame, whatever the head says; a frame's memory grows with the pixels that are there, so
- * that a short file cannot claim much. Any thread; the file's bytes are borrowed for the call. */
+ * As in TensorFlow, a file is read up to its end or its first defect, and the frames before that
+ * are the result. What counts as a defect is what giflib, which TensorFlow uses, refuses; so LZW
+ * codes beyond the table have a meaning here as they have there. The canvas is as large as the
+ * largest frame, whatever the file's header says. Memory grows with the pixels that were decoded,
+ * so a short file cannot claim much. Any thread; the file's bytes are borrowed for the call. */
 #include <limits.h>
 #include <string.h>
 #include "base/memory.h"
@@ -14,11 +14,11 @@
 #define MAX_CODES 4096
 #define MAX_CODE_WIDTH 12
 #define NO_CODE (-1)
-/* Pixels behind one code; more are not believed. */
+/* The most pixels that one code may stand for. */
 #define MAX_RUN (MAX_CODES - 1)
-/* What stands for the last pixel of a code that is beyond the next one. */
+/* The last pixel of a code that is beyond the next free one, as in giflib. */
 #define UNKNOWN_PIXEL 2
-/* Bytes of an image that may be asked for by frames that have few pixels themselves. */
+/* The largest image, in bytes, that frames with few pixels of their own may ask for. */
 #define MAX_UNBACKED ((int64_t)1 << 31)
 
 typedef enum defect {
@@ -79,7 +79,7 @@ static int get16(const uint8_t *at) {
   return at[0] | at[1] << 8;
 }
 
-/* The next block, with its length in front. */
+/* Takes the next block; its first byte is its length. */
 static bool take_block(gif *gif, const uint8_t **block_out) {
   const uint8_t *length, *data;
   if (!take(gif, 1, &length) || !take(gif, length[0], &data))
@@ -88,7 +88,7 @@ static bool take_block(gif *gif, const uint8_t **block_out) {
   return true;
 }
 
-/* To behind the empty block. */
+/* Skips all blocks up to and including an empty one. */
 static bool skip_blocks(gif *gif) {
   const uint8_t *block;
   do {
@@ -113,7 +113,7 @@ static defect open_file(gif *gif) {
 }
 
 /* ---- LZW ---- */
-typedef struct unpacker {
+typedef struct gif_unpacker {
   gif *gif;
   const uint8_t *block; /* the rest of the current block */
   int block_left;
@@ -126,15 +126,15 @@ typedef struct unpacker {
   uint16_t prefix[MAX_CODES];
   uint8_t last[MAX_CODES];
   uint8_t run[MAX_CODES]; /* the pixels of a code, the last one first */
-} unpacker;
+} gif_unpacker;
 
-static void clear_table(unpacker *unpacker) {
+static void clear_table(gif_unpacker *unpacker) {
   unpacker->width = unpacker->start_width + 1;
   unpacker->next = unpacker->clear + 2;
   unpacker->previous = NO_CODE;
 }
 
-static defect next_byte(unpacker *unpacker, uint8_t *byte_out) {
+static defect next_byte(gif_unpacker *unpacker, uint8_t *byte_out) {
   if (unpacker->block_left == 0) {
     const uint8_t *block;
     if (!take_block(unpacker->gif, &block))
@@ -149,7 +149,7 @@ static defect next_byte(unpacker *unpacker, uint8_t *byte_out) {
   return WHOLE;
 }
 
-static defect next_code(unpacker *unpacker, int *code_out) {
+static defect next_code(gif_unpacker *unpacker, int *code_out) {
   while (unpacker->bit_count < unpacker->width) {
     uint8_t byte;
     defect defect = next_byte(unpacker, &byte);
@@ -167,9 +167,9 @@ static defect next_code(unpacker *unpacker, int *code_out) {
   return WHOLE;
 }
 
-/* Writes a code's pixels to `run`; how many there are, 0 when the table has no end to them. A code
- * that is not there yet is the one before and a pixel more. */
-static int unroll(unpacker *unpacker, int code) {
+/* Writes the pixels of a code to `run` and returns their number; 0 when the code is invalid or too
+ * long. A code that is not in the table yet means the previous code and one more pixel. */
+static int unroll(gif_unpacker *unpacker, int code) {
   bool is_new = code >= unpacker->next;
   int at = is_new ? unpacker->previous : code, depth = is_new;
   if (at == NO_CODE)
@@ -187,8 +187,8 @@ static int unroll(unpacker *unpacker, int code) {
   return depth;
 }
 
-/* Puts the code before, and the first pixel of this one behind it, into the table. */
-static void remember(unpacker *unpacker, int code, uint8_t first) {
+/* Adds an entry to the table: the previous code followed by the first pixel of this one. */
+static void remember(gif_unpacker *unpacker, int code, uint8_t first) {
   int next = unpacker->next;
   if (unpacker->previous != NO_CODE && next < MAX_CODES) {
     unpacker->prefix[next] = (uint16_t)unpacker->previous;
@@ -198,7 +198,7 @@ static void remember(unpacker *unpacker, int code, uint8_t first) {
   unpacker->previous = code;
 }
 
-/* Room for another code's pixels: twice what there was, and no more than are `wanted` in all. */
+/* Makes room for the pixels of another code: doubles the memory, but not beyond `wanted` pixels. */
 static bool make_room(gif *gif, size_t wanted) {
   if (gif->index_room - gif->index_count >= MAX_CODES || gif->index_room >= wanted)
     return true;
@@ -223,7 +223,7 @@ static defect add_run(gif *gif, const uint8_t *run, int length, size_t wanted) {
   return WHOLE;
 }
 
-static defect unpack_codes(unpacker *unpacker, size_t wanted) {
+static defect unpack_codes(gif_unpacker *unpacker, size_t wanted) {
   while (unpacker->gif->index_count < wanted) {
     int code;
     defect defect = next_code(unpacker, &code);
@@ -246,9 +246,9 @@ static defect unpack_codes(unpacker *unpacker, size_t wanted) {
   return WHOLE;
 }
 
-/* Appends `count` indices to the file's. */
+/* Decodes `count` indices and appends them to gif->indices. */
 static defect unpack(gif *gif, int start_width, size_t count) {
-  unpacker *unpacker =
+  gif_unpacker *unpacker =
       dp_malloc(sizeof *unpacker); /* without what the tables would cost to clear */
   unpacker->gif = gif;
   unpacker->block_left = unpacker->bit_count = 0;
@@ -262,15 +262,15 @@ static defect unpack(gif *gif, int start_width, size_t count) {
 }
 
 /* ---- Records ---- */
-/* The first block of a control says what is transparent, if it has the right size; others that may
- * follow before the frame count for nothing. */
+/* The first block of a graphic control sets the transparent color, if it has the right size.
+ * Further controls before the same frame are ignored. */
 static void read_control(gif *gif, const uint8_t *block) {
   if (!gif->has_control && block[0] == 4)
     gif->transparent = block[1] & 1 ? block[4] : -1;
   gif->has_control = true;
 }
 
-/* Behind an empty first block others are expected, too. */
+/* More blocks are expected even after an empty first block, as in giflib. */
 static defect read_extension(gif *gif) {
   const uint8_t *kind, *block;
   if (!take(gif, 1, &kind) || !take_block(gif, &block))
@@ -315,7 +315,8 @@ static defect read_frames(gif *gif) {
 }
 
 /* ---- Drawing ---- */
-/* Where row `y` of an interlaced frame stands in the file: every 8th, those between, ... */
+/* The position in the file of row `y` of an interlaced frame. The file has every 8th row from row
+ * 0, every 8th from row 4, every 4th from row 2, every 2nd from row 1. */
 static int interlaced_place(int y, int height) {
   static const int first[] = {0, 4, 2, 1}, step[] = {8, 8, 4, 2};
   int pass = 0, before = 0;
@@ -324,7 +325,7 @@ static int interlaced_place(int y, int height) {
   return before + y / step[pass];
 }
 
-/* One row, as much of it as lies on the canvas, over what is there. */
+/* Draws the first `count` pixels of a row; transparent ones leave what is there. */
 static dp_status *draw_row(const frame *frame, const uint8_t *indices, int count, uint8_t *to) {
   for (int i = 0; i < count; ++i, to += 3) {
     int index = indices[i];
@@ -368,8 +369,9 @@ static dp_status *draw_frames(const gif *gif, const dp_image_size *size, uint8_t
   return NULL;
 }
 
-/* The size of the result. A long frame and a high one make a large canvas together, and many small
- * ones repeat it: beyond some size the file must have a part of the pixels itself. */
+/* Computes the size of the result and refuses sizes that the file does not justify. One wide and
+ * one high frame make a large canvas together, and many small frames repeat it; so above
+ * MAX_UNBACKED bytes, the file itself must contain a share of the pixels. */
 static dp_status *measure(const gif *gif, bool all_frames, dp_image_size *size) {
   *size = (dp_image_size){.channels = 3, .frames = all_frames ? (int)gif->frames.count : 1};
   for (size_t i = 0; i < gif->frames.count; ++i) {

@@ -1,12 +1,12 @@
-/* Reading JPEG files by libjpeg (codec_jpeg_write.c writes them), but those that codec_jpeg_small.c
- * reads. Errors of the library leave through longjmp, so each entry keeps what it must free in one
- * struct that outlives the jump. What an image needs to be read waits for the next one; any thread
- * takes it. */
+/* Reads JPEG files with libjpeg; jpeg_small.c reads small ones, jpeg_write.c writes them. The
+ * library reports errors by longjmp, so each entry keeps everything that must be freed in one
+ * struct that outlives the jump. That struct, the reader, is kept for the next image
+ * (dp_coder_rest); any thread may take it. */
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/codecs/codec.h"
 #include "kernels/codecs/jpeg_library_internal.h"
-/* after jpeglib.h */
+/* needs jpeglib.h before it */
 #include <jerror.h>
 
 /* ---- The source: a piece of memory ---- */
@@ -14,10 +14,10 @@ typedef struct source {
   struct jpeg_source_mgr manager;
   dp_view data;
   bool recover;
-  const JOCTET *again; /* what was given once more, and how many bytes of it in all */
+  const JOCTET *again; /* bytes that were offered again, and how many in all */
   size_t bytes_again;
 } source;
-#define MOST_BYTES_AGAIN ((size_t)1 << 16) /* a segment is no longer */
+#define MOST_BYTES_AGAIN ((size_t)1 << 16) /* no segment is longer */
 static const JOCTET end_marker[2] = {0xff, JPEG_EOI};
 
 static void source_start(j_decompress_ptr jpeg) {
@@ -27,8 +27,8 @@ static void source_start(j_decompress_ptr jpeg) {
   source->again = NULL;
 }
 
-/* The library has read on to the end, where something is missing, but holds on to the bytes since
- * its last stop. They are given once more, as TensorFlow does, but not for ever. */
+/* The library has reached the end of the data within a segment and wants to go on from its last
+ * stop. As in TensorFlow, the bytes since then are offered again, but not endlessly. */
 static boolean source_again(j_decompress_ptr jpeg, source *source) {
   if (source->again != source->manager.next_input_byte)
     source->bytes_again = 0;
@@ -39,7 +39,7 @@ static boolean source_again(j_decompress_ptr jpeg, source *source) {
   return source->recover;
 }
 
-/* The end came too early: when truncated files are to be saved, pretends that it is a good one. */
+/* The data end too early. If truncated files are to be recovered, offers an end marker. */
 static boolean source_fill(j_decompress_ptr jpeg) {
   source *source = (struct source *)jpeg->src;
   if (source->manager.bytes_in_buffer > 0)
@@ -74,8 +74,8 @@ typedef struct reader {
   dp_jpeg_errors errors;
   source source;
   dp_jpeg_memory memory;
-  bool is_finished; /* and may be used again */
-  JSAMPLE *line;    /* scratch for one line */
+  bool is_finished; /* the library is in a state in which it can read another image */
+  JSAMPLE *line;    /* buffer for one line */
   uint8_t *pixels;
   size_t stride;
   JDIMENSION width, height; /* of the result */
@@ -85,7 +85,8 @@ typedef struct reader {
 
 static dp_coder_rest resting_readers;
 
-/* They were in the arena. The next image may be a damaged one without. */
+/* The tables were in the arena, which is reset. The next image may be damaged and have none of its
+ * own. */
 static void forget_tables(struct jpeg_decompress_struct *jpeg) {
   memset(jpeg->quant_tbl_ptrs, 0, sizeof jpeg->quant_tbl_ptrs);
   memset(jpeg->dc_huff_tbl_ptrs, 0, sizeof jpeg->dc_huff_tbl_ptrs);
@@ -184,7 +185,7 @@ static void put_cmyk(const reader *reader, const JSAMPLE *from, uint8_t *to) {
   }
 }
 
-/* All lines that there are. */
+/* Reads all lines that the file has. With recover_truncated, missing lines repeat the last one. */
 static void reader_lines(reader *reader, const dp_jpeg_options *options) {
   struct jpeg_decompress_struct *jpeg = &reader->jpeg;
   int file_channels = jpeg->out_color_space == JCS_CMYK ? 4 : reader->channels;

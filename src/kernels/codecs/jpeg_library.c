@@ -1,6 +1,6 @@
-/* libjpeg for codec_jpeg.c and codec_jpeg_write.c. It is opened when the first image comes: a
- * server that never sees one does not pay for it. Any thread; what belongs to one image is used by
- * one thread at a time. */
+/* Opens libjpeg and adapts it for jpeg.c and jpeg_write.c. The library is opened for the first
+ * image, so that a server that never sees one does not pay for it. Any thread; the objects of one
+ * image are used by one thread at a time. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include "kernels/codecs/jpeg_library_internal.h"
@@ -47,7 +47,7 @@ struct jpeg_error_mgr *dp_jpeg_init_errors(dp_jpeg_errors *errors) {
 }
 
 /* ---- Memory for one image ---- */
-/* For its vector code, which also reads and writes whole vectors. */
+/* The library's vector code reads and writes whole vectors. */
 #define ALIGNMENT ((size_t)64)
 
 static void *from_arena(dp_jpeg_memory *memory, size_t size) {
@@ -62,7 +62,7 @@ static void *allocate_piece(j_common_ptr common, int pool, size_t size) {
   return from_arena(memory, size);
 }
 
-/* `rows` of `bytes` each behind an array of pointers to them. */
+/* Allocates `rows` rows of `bytes` each, and an array of pointers to them, which it returns. */
 static void *allocate_rows(dp_jpeg_memory *memory, size_t bytes, JDIMENSION rows) {
   void **array = from_arena(memory, rows * sizeof *array);
   char *data = from_arena(memory, rows * bytes);

@@ -1,5 +1,7 @@
-/* Huffman codes of JPEG images and the coefficients that are written in them. A code is looked up
- * by the next few bits; longer ones, which are rare, by their length. */
+/* Huffman codes of small JPEG images, and the coefficients that they encode. Codes of up to
+ * DP_JPEG_PEEK_BITS bits are found in a table that is indexed by the next bits; longer codes, which
+ * are rare, are found by comparing with the limits of each length. The contracts are in
+ * jpeg_internal.h. */
 #include "kernels/codecs/jpeg_internal.h"
 #include <string.h>
 
@@ -49,7 +51,8 @@ static inline bool has_marker_byte(uint64_t bytes) {
   return ((~bytes - ones) & bytes & (ones << 7)) != 0;
 }
 
-/* One by one: a byte of all ones has a zero behind it, or it begins the marker that ends all. */
+/* Byte by byte: 0xff followed by 0 is a byte of data; 0xff followed by anything else is a marker,
+ * which ends the data. */
 static bool fill_carefully(dp_jpeg_bits *bits) {
   if (bits->count < 0)
     return false;
@@ -64,8 +67,8 @@ static bool fill_carefully(dp_jpeg_bits *bits) {
   return true;
 }
 
-/* Enough for one code and the number behind it, or all that there are and zeros. Bits behind
- * `count` may be in the window already: they are there to come. */
+/* Fills the window with enough bits for one code and the number after it, or with all that are left
+ * and zeros. The window may contain correct bits beyond `count`; they will be added again later. */
 static inline bool fill(dp_jpeg_bits *bits) {
   if (bits->count >= 32)
     return true;
@@ -96,7 +99,7 @@ bool dp_jpeg_bits_at_end(const dp_jpeg_bits *bits) {
 }
 
 /* ---- Coefficients ---- */
-/* As in `peek`; 0 for none. */
+/* The entry for a long code, in the form of `peek`; 0 for none. */
 static __attribute__((noinline)) uint32_t find_long(const dp_jpeg_code *code, uint64_t window) {
   uint32_t bits = (uint32_t)(window >> (64 - DP_JPEG_LENGTHS));
   for (int length = DP_JPEG_PEEK_BITS + 1; length <= DP_JPEG_LENGTHS; ++length)
@@ -115,7 +118,7 @@ static inline uint32_t next_symbol(const dp_jpeg_code *code, dp_jpeg_bits *bits)
   return found;
 }
 
-/* A number of 1 to 15 bits: those that begin with a zero are the negative ones. */
+/* A number of 1 to 15 bits; those that begin with a zero bit are negative. */
 static inline int32_t next_number(dp_jpeg_bits *bits, int size) {
   int32_t number = (int32_t)(bits->window >> (64 - size));
   int32_t is_negative = (int32_t)(bits->window >> 63) - 1;

@@ -1,16 +1,15 @@
-/* Small JPEG images of the plainest kind, without the library: making its modules and tables ready
- * takes several times as long as decoding a thumbnail. What is read here gives bit for bit the
- * library's pixels; whatever is unusual, damaged, missing or too much is left to it, before
- * anything is allocated or written. A coder keeps its tables for the next image, which most often
- * has the same. Any thread. */
+/* Reads small, plain JPEG images without libjpeg: for a thumbnail, the library's setup takes
+ * several times as long as decoding. The pixels equal the library's bit for bit. Anything unusual,
+ * damaged, missing or too large is left to the library, before anything is allocated or written. A
+ * coder keeps its tables for the next image, which usually has the same ones. Any thread. */
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/codecs/codec.h"
 #include "kernels/codecs/jpeg_internal.h"
 #include "kernels/loops/jpeg.h"
 
-#define SIDE 8                  /* of a block */
-#define MOST_PIXELS (128 * 128) /* there the library is nearly as fast */
+#define SIDE 8                  /* pixels, of a block */
+#define MOST_PIXELS (128 * 128) /* for larger images the library is nearly as fast */
 #define MOST_CHANNELS 3
 #define TABLES 4
 
@@ -22,27 +21,27 @@ enum marker {
   SCAN = 0xda,
   QUANTIZATION = 0xdb,
   RESTARTS = 0xdd,
-  APPLICATION = 0xe0, /* and 15 more */
+  APPLICATION = 0xe0, /* the first of 16 */
   COMMENT = 0xfe,
 };
 
 /* ---- The header ---- */
 typedef struct header_channel {
   uint8_t id, sampling;        /* across << 4 | down */
-  uint8_t quantization, codes; /* numbers of tables; of the first coefficient's << 4 | others' */
+  uint8_t quantization, codes; /* table numbers; codes: DC << 4 | AC */
 } header_channel;
 
 typedef struct header {
-  const uint8_t *at, *end; /* what is not read yet */
+  const uint8_t *at, *end; /* bytes that are not read yet */
   bool has_jfif, has_adobe;
   int width, height; /* 0 before the frame */
   int count;
   header_channel channels[MOST_CHANNELS];
   const uint8_t *quantization[TABLES]; /* NULL when there is none */
-  dp_view codes[2][TABLES];            /* definitions: of first coefficients, of others */
+  dp_view codes[2][TABLES];            /* definitions of the DC and of the AC codes */
 } header;
 
-/* A segment's bytes behind its marker and length. */
+/* Takes the next segment: its marker, and its bytes without marker and length. */
 static bool next_segment(header *header, uint8_t *marker_out, dp_view *segment_out) {
   const uint8_t *at = header->at;
   if (header->end - at < 4 || at[0] != 0xff)
@@ -61,7 +60,7 @@ static bool read_quantization(header *header, dp_view segment) {
   if (segment.length % (1 + DP_JPEG_COEFFICIENTS) != 0)
     return false;
   for (size_t i = 0; i < segment.length; i += 1 + DP_JPEG_COEFFICIENTS) {
-    if (at[i] >= TABLES) /* or numbers of 16 bits */
+    if (at[i] >= TABLES) /* or a table of 16-bit numbers */
       return false;
     header->quantization[at[i]] = at + i + 1;
   }
@@ -107,7 +106,7 @@ static bool read_frame(header *header, dp_view segment) {
   return true;
 }
 
-/* All channels in the frame's order, and all of their coefficients. */
+/* Accepts only a scan of all channels, in the frame's order, with all coefficients. */
 static bool read_scan(header *header, dp_view segment) {
   static const uint8_t spectrum[3] = {0, DP_JPEG_COEFFICIENTS - 1, 0};
   const uint8_t *at = (const uint8_t *)segment.data;
@@ -125,7 +124,7 @@ static bool read_scan(header *header, dp_view segment) {
   return true;
 }
 
-/* These two tell which colours they are. */
+/* The JFIF and Adobe segments tell the color space. */
 static void note_application(header *header, uint8_t marker, dp_view segment) {
   if (marker == APPLICATION && segment.length >= 14 && memcmp(segment.data, "JFIF", 5) == 0)
     header->has_jfif = true;
@@ -154,7 +153,7 @@ static bool read_segment(header *header, uint8_t marker, dp_view segment) {
   }
 }
 
-/* Up to the coded bits. */
+/* Reads all segments before the entropy-coded bits. */
 static bool read_header(header *header) {
   uint8_t marker = 0;
   dp_view segment;
@@ -167,7 +166,7 @@ static bool read_header(header *header) {
   return true;
 }
 
-/* Gray, or luma and chroma for sure, in one of the usual samplings. */
+/* Whether the image is gray, or certainly luma and chroma, with one of the usual samplings. */
 static bool is_plain(const header *header) {
   const header_channel *channels = header->channels;
   uint8_t luma = channels[0].sampling;
@@ -183,27 +182,27 @@ static bool is_plain(const header *header) {
 
 /* ---- Coders ---- */
 typedef struct factors {
-  uint8_t definition[DP_JPEG_COEFFICIENTS]; /* all zeros before the first */
-  int16_t values[2][DP_JPEG_COEFFICIENTS];  /* for the fast transform, for the accurate one */
+  uint8_t definition[DP_JPEG_COEFFICIENTS]; /* all zeros if none is set */
+  int16_t values[2][DP_JPEG_COEFFICIENTS];  /* for the fast and for the accurate transform */
 } factors;
 
 typedef struct plane {
-  int across, down; /* blocks in a unit */
+  int across, down; /* blocks per unit */
   size_t stride;
-  uint8_t *samples; /* the first one, behind a margin */
+  uint8_t *samples; /* the first sample, after a margin */
 } plane;
 
-/* For most shapes of that many pixels, in whole blocks and with margins between the rows. */
+/* Enough for most shapes of MOST_PIXELS pixels, in whole blocks, with margins between the rows. */
 #define PLANE_BYTES ((size_t)MOST_PIXELS * 3 / 2)
 typedef struct coder {
   const dp_jpeg_loops *loops;
   bool is_accurate;
-  int width, height, count; /* of pixels, and of channels in the file */
+  int width, height, count; /* size in pixels; channels of the file */
   int units_across, units_down;
   dp_jpeg_channel channels[MOST_CHANNELS];
   plane planes[MOST_CHANNELS];
   dp_jpeg_bits bits;
-  int16_t block[DP_JPEG_COEFFICIENTS]; /* zeros between blocks */
+  int16_t block[DP_JPEG_COEFFICIENTS]; /* all zeros between two blocks */
   dp_jpeg_code codes[2][TABLES];
   factors factors[TABLES];
   uint8_t samples[MOST_CHANNELS][PLANE_BYTES];
@@ -222,7 +221,7 @@ static void coder_give(coder *coder) {
 }
 
 /* ---- Tables ---- */
-/* False when it is missing or has zeros in it. */
+/* False when the table is missing or contains a zero. */
 static bool factors_set(factors *factors, const uint8_t *definition) {
   static const double scales[SIDE] = {1.0, 1.387039845, 1.306562965, 1.175875602,
                                       1.0, 0.785694958, 0.541196100, 0.275899379};
@@ -281,7 +280,7 @@ static bool set_planes(coder *coder, const header *header) {
   return true;
 }
 
-/* A block that has only its first coefficient is of one colour. */
+/* A block with only its first coefficient has a single color. */
 static void put_even(const coder *coder, uint8_t *to, size_t stride) {
   int first = coder->block[0];
   int value = coder->is_accurate ? ((int16_t)(first * 4) + 16) >> 5 : first >> 5;
@@ -302,7 +301,7 @@ static bool read_block(coder *coder, int index, int x, int y, bool is_needed) {
   return last >= 0;
 }
 
-/* One block or several of each channel, which are a square of the image. */
+/* Reads one unit: one or more blocks of each channel, which cover the same square of the image. */
 static bool read_unit(coder *coder, int x, int y, int needed) {
   for (int i = 0; i < coder->count; ++i) {
     const plane *plane = &coder->planes[i];
@@ -314,7 +313,7 @@ static bool read_unit(coder *coder, int x, int y, int needed) {
   return true;
 }
 
-/* Only the first `needed` channels become samples. */
+/* Reads all channels; only the first `needed` ones become samples. */
 static bool read_planes(coder *coder, int needed) {
   for (int y = 0; y < coder->units_down; ++y)
     for (int x = 0; x < coder->units_across; ++x)
@@ -328,7 +327,7 @@ static const uint8_t *row_of(const plane *plane, int row) {
   return plane->samples + (size_t)row * plane->stride;
 }
 
-/* The outer samples of a row are their own neighbours. */
+/* Repeats the first and the last sample of each row beyond its ends. */
 static void repeat_edges(const plane *plane, int width, int height) {
   for (int i = 0; i < height; ++i) {
     uint8_t *row = plane->samples + (size_t)i * plane->stride;
@@ -351,7 +350,7 @@ static void put_wide_rows(const coder *coder, uint8_t *to) {
   }
 }
 
-/* Chroma has half as many columns and, if `down` is 2, rows. */
+/* For chroma with half as many columns and, if `down` is 2, half as many rows. */
 static void put_mixed_rows(const coder *coder, bool mixes, uint8_t *to) {
   int down = coder->planes[0].down;
   int width = divide_up(coder->width, 2), height = divide_up(coder->height, down);

@@ -1,6 +1,6 @@
-/* Writing JPEG files by libjpeg. Errors of the library leave through longjmp, so the entry keeps
- * what it must free in one struct that outlives the jump. What an image needs to be written, with
- * the tables of the last settings, waits for the next one; any thread takes it. */
+/* Writes JPEG files with libjpeg. The library reports errors by longjmp, so the entry keeps
+ * everything that must be freed in one struct that outlives the jump. That struct, the writer, is
+ * kept for the next image with the tables of the last settings; any thread may take it. */
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/codecs/codec.h"
@@ -11,19 +11,19 @@ typedef struct settings {
   bool progressive, optimize_size, downsample_chroma;
 } settings;
 
-typedef struct writer {
+typedef struct jpeg_writer {
   struct jpeg_compress_struct jpeg;
   dp_jpeg_errors errors;
   dp_jpeg_memory memory;
   struct jpeg_destination_mgr destination;
   DP_ARRAY(JOCTET) bytes;
-  bool is_set; /* for `settings`, and has written an image with them */
+  bool is_set; /* an image was written with `settings` */
   settings settings;
-  /* The library writes tables byte by byte. What it wrote for the first image with these settings
-   * is put between the parts of the later ones. */
+  /* The library writes tables byte by byte, which is slow. The tables of the first image with these
+   * settings are kept, and inserted into later images. */
   dp_text quantization, coding;
-  size_t head; /* bytes of this image before its frame: where the first tables go */
-} writer;
+  size_t head; /* bytes of this image before its frame: the quantization tables go there */
+} jpeg_writer;
 
 static dp_coder_rest resting_writers;
 
@@ -31,15 +31,15 @@ static dp_coder_rest resting_writers;
 #define FIRST_BYTES ((size_t)4096)
 
 static void destination_start(j_compress_ptr jpeg) {
-  writer *writer = (struct writer *)jpeg;
+  jpeg_writer *writer = (struct jpeg_writer *)jpeg;
   DP_ARRAY_RESERVE(&writer->bytes, FIRST_BYTES);
   writer->destination.next_output_byte = writer->bytes.items;
   writer->destination.free_in_buffer = writer->bytes.capacity;
 }
 
-/* The whole memory is full, whatever `free_in_buffer` says. */
+/* Called when all memory is used; `free_in_buffer` is not up to date then. */
 static boolean destination_grow(j_compress_ptr jpeg) {
-  writer *writer = (struct writer *)jpeg;
+  jpeg_writer *writer = (struct jpeg_writer *)jpeg;
   size_t used = writer->bytes.capacity;
   DP_ARRAY_RESERVE(&writer->bytes, 2 * used);
   writer->destination.next_output_byte = writer->bytes.items + used;
@@ -48,22 +48,23 @@ static boolean destination_grow(j_compress_ptr jpeg) {
 }
 
 static void destination_end(j_compress_ptr jpeg) {
-  writer *writer = (struct writer *)jpeg;
+  jpeg_writer *writer = (struct jpeg_writer *)jpeg;
   writer->bytes.count = writer->bytes.capacity - writer->destination.free_in_buffer;
 }
 
 /* ---- Life ---- */
-static writer *writer_take(void) {
-  writer *writer = dp_coder_take(&resting_writers);
+static jpeg_writer *writer_take(void) {
+  jpeg_writer *writer = dp_coder_take(&resting_writers);
   if (writer)
     return writer;
-  writer = DP_NEW(struct writer);
+  writer = DP_NEW(struct jpeg_writer);
   writer->jpeg.err = dp_jpeg_init_errors(&writer->errors);
   return writer;
 }
 
-/* Only one that has written an image may be used again, and not with tables of that image's own. */
-static void writer_give(writer *writer) {
+/* Keeps the writer only if it has written an image, with tables that do not depend on that
+ * image. */
+static void writer_give(jpeg_writer *writer) {
   if (writer->is_set && !writer->settings.progressive && !writer->settings.optimize_size &&
       writer->bytes.capacity + dp_arena_bytes(writer->memory.arena) <= DP_JPEG_MOST_RESTING_BYTES &&
       dp_coder_give(&resting_writers, writer))
@@ -79,15 +80,15 @@ static void writer_give(writer *writer) {
 /* ---- Tables ---- */
 enum { FRAME = 0xc0, CODING = 0xc4, QUANTIZATION = 0xdb };
 
-/* The place behind all segments of that kind at `at`. */
-static size_t pass_segments(const writer *writer, uint8_t kind, size_t at) {
+/* The position after all segments of kind `kind` that start at `at`. */
+static size_t pass_segments(const jpeg_writer *writer, uint8_t kind, size_t at) {
   const JOCTET *bytes = writer->bytes.items;
   while (at + 4 <= writer->bytes.count && bytes[at] == 0xff && bytes[at + 1] == kind)
     at += 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
   return at;
 }
 
-static void remember_tables(writer *writer) {
+static void remember_tables(jpeg_writer *writer) {
   const JOCTET *bytes = writer->bytes.items;
   size_t frame = pass_segments(writer, QUANTIZATION, writer->head);
   size_t coding = pass_segments(writer, FRAME, frame);
@@ -100,7 +101,7 @@ static void remember_tables(writer *writer) {
   dp_text_append(&writer->coding, bytes + coding, scan - coding);
 }
 
-static void insert(writer *writer, size_t at, const dp_text *segments) {
+static void insert(jpeg_writer *writer, size_t at, const dp_text *segments) {
   size_t length = segments->length;
   DP_ARRAY_RESERVE(&writer->bytes, writer->bytes.count + length);
   JOCTET *place = writer->bytes.items + at;
@@ -109,14 +110,14 @@ static void insert(writer *writer, size_t at, const dp_text *segments) {
   writer->bytes.count += length;
 }
 
-/* The tables that the library left out. */
-static void insert_tables(writer *writer) {
+/* Inserts the tables, which the library left out. */
+static void insert_tables(jpeg_writer *writer) {
   insert(writer, pass_segments(writer, FRAME, writer->head), &writer->coding);
   insert(writer, writer->head, &writer->quantization);
 }
 
 /* ---- Images ---- */
-static void write_metadata(writer *writer, dp_view metadata) {
+static void write_metadata(jpeg_writer *writer, dp_view metadata) {
   static const char head[] = "http://ns.adobe.com/xap/1.0/";
   char *packet = dp_malloc(sizeof head + metadata.length);
   memcpy(packet, head, sizeof head);
@@ -126,14 +127,14 @@ static void write_metadata(writer *writer, dp_view metadata) {
   dp_free(packet);
 }
 
-static bool has_settings(const writer *writer, const settings *wanted) {
+static bool has_settings(const jpeg_writer *writer, const settings *wanted) {
   const settings *own = &writer->settings;
   return writer->is_set && own->channels == wanted->channels && own->quality == wanted->quality &&
          own->progressive == wanted->progressive && own->optimize_size == wanted->optimize_size &&
          own->downsample_chroma == wanted->downsample_chroma;
 }
 
-static void apply_settings(writer *writer, const settings *wanted) {
+static void apply_settings(jpeg_writer *writer, const settings *wanted) {
   struct jpeg_compress_struct *jpeg = &writer->jpeg;
   if (!jpeg->mem) {
     dp_jpeg_library.jpeg_CreateCompress(jpeg, JPEG_LIB_VERSION,
@@ -156,7 +157,7 @@ static void apply_settings(writer *writer, const settings *wanted) {
   writer->settings = *wanted;
 }
 
-static void write_lines(writer *writer, const uint8_t *pixels) {
+static void write_lines(jpeg_writer *writer, const uint8_t *pixels) {
   struct jpeg_compress_struct *jpeg = &writer->jpeg;
   size_t stride = (size_t)jpeg->image_width * (size_t)jpeg->input_components;
   while (jpeg->next_scanline < jpeg->image_height) {
@@ -169,8 +170,8 @@ static void write_lines(writer *writer, const uint8_t *pixels) {
   }
 }
 
-static dp_status *write_image(writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
-                              int channels, const dp_jpeg_write_options *options) {
+static dp_status *write_image(jpeg_writer *writer, const uint8_t *pixels, int64_t width,
+                              int64_t height, int channels, const dp_jpeg_write_options *options) {
   struct jpeg_compress_struct *jpeg = &writer->jpeg;
   settings wanted = {channels, options->quality, options->progressive, options->optimize_size,
                      options->downsample_chroma};
@@ -206,7 +207,7 @@ dp_status *dp_jpeg_encode(const uint8_t *pixels, int64_t width, int64_t height, 
   DP_RETURN_IF_ERROR(dp_jpeg_need_library());
   if (width <= 0 || height <= 0 || width >= DP_JPEG_MAX_PIXELS / height)
     return dp_status_create(DP_INTERNAL, "a size that cannot be written");
-  writer *writer = writer_take();
+  jpeg_writer *writer = writer_take();
   dp_status *status = write_image(writer, pixels, width, height, channels, options);
   if (!status)
     dp_text_append(out, writer->bytes.items, writer->bytes.count);

@@ -1,8 +1,10 @@
-/* Reading PNG files (codec_png_write.c writes them): all colour types and depths, palettes,
- * transparency, interlacing; converted to the channels and depth that are wanted as libpng converts
- * them for TensorFlow. The pixels are one stream over all IDAT chunks. libdeflate unpacks it in one
- * go, which takes half of zlib's time; what it does not take, zlib unpacks row by row. What
- * libdeflate needs waits for the next image; any thread takes it. */
+/* Reads PNG files (png_write.c writes them): all color types and depths, palettes, transparency,
+ * interlacing. Pixels are converted to the wanted channels and depth as libpng does it for
+ * TensorFlow.
+ *
+ * The pixels are one zlib stream over all IDAT chunks. libdeflate unpacks the whole stream at once,
+ * in half of zlib's time; if that fails, zlib unpacks row by row. The memory of libdeflate is kept
+ * for the next image (dp_coder_rest); any thread may take it. */
 #include <string.h>
 #include <libdeflate.h>
 #include <zlib.h>
@@ -22,7 +24,7 @@ typedef struct png {
   uint8_t palette[256][4];
   int palette_count;
   bool has_transparency;
-  uint16_t transparent[3]; /* of gray and RGB images */
+  uint16_t transparent[3]; /* transparent color of gray and RGB images */
   const uint8_t *pixels;   /* the first IDAT chunk */
 } png;
 
@@ -40,7 +42,7 @@ typedef struct chunk {
   uint32_t length;
 } chunk;
 
-/* The chunk at `at`, its checksum verified. */
+/* Reads the chunk at `at` and verifies its checksum. */
 static dp_status *read_chunk(const png *png, const uint8_t *at, chunk *chunk_out) {
   if (png->end - at < 12)
     return broken("the file ends too early");
@@ -115,7 +117,7 @@ static dp_status *png_open(png *png, dp_view data) {
   DP_RETURN_IF_ERROR(read_head(png, &chunk));
   for (;;) {
     const uint8_t *at = chunk.next;
-    /* The pixels' own checksums are verified as they are unpacked. */
+    /* The checksums of IDAT chunks are verified when they are unpacked. */
     if (png->end - at >= 8 && memcmp(at + 4, "IDAT", 4) == 0) {
       png->pixels = at;
       break;
@@ -150,7 +152,7 @@ dp_status *dp_png_size(dp_view data, int channels, dp_image_size *size_out) {
 }
 
 /* ---- Passes over the image ---- */
-/* Every `step` pixels from (x0, y0). */
+/* A pass of interlacing: every x_step-th pixel of every y_step-th row, from (x0, y0) on. */
 typedef struct pass {
   int64_t x0, y0, x_step, y_step;
 } pass;
@@ -167,12 +169,12 @@ static int64_t steps_over(int64_t side, int64_t first, int64_t step) {
   return side <= first ? 0 : (side - first + step - 1) / step;
 }
 
-/* The number of a row's bytes, without its filter. */
+/* Bytes of a row, without its filter byte. */
 static size_t row_length(const png *png, int64_t columns) {
   return ((size_t)columns * (size_t)(png->depth * png->file_channels) + 7) / 8;
 }
 
-/* The number of bytes of all rows with their filters. */
+/* Bytes of all rows, with their filter bytes. */
 static size_t unpacked_size(const png *png) {
   int count;
   const pass *passes = passes_of(png, &count);
@@ -185,26 +187,26 @@ static size_t unpacked_size(const png *png) {
   return size;
 }
 
-/* Nothing unpacks to more than this many times its bytes: an image that would have to is not there,
- * and takes no memory. */
+/* deflate never expands by more than this factor. A file that is too short for its image is refused
+ * before memory is allocated. */
 #define MOST_TIMES ((size_t)1032)
 static bool can_be_whole(const png *png) {
   return unpacked_size(png) / MOST_TIMES <= (size_t)(png->end - png->pixels);
 }
 
 /* ---- Unpacking ---- */
-/* Where rows come from: all are there already, or zlib makes them, each when it is wanted. */
-typedef struct unpacker {
+/* The source of rows: either all rows are unpacked already, or zlib unpacks one row at a time. */
+typedef struct png_unpacker {
   const png *png;
-  uint8_t *ready;       /* the next row; NULL: zlib makes it */
-  const uint8_t *zeros; /* a row of them */
-  uint8_t *row, *above; /* for zlib; they take turns */
-  const uint8_t *next;  /* chunk */
+  uint8_t *ready;       /* the next unpacked row; NULL: zlib unpacks it */
+  const uint8_t *zeros; /* a row of zeros */
+  uint8_t *row, *above; /* rows for zlib; they alternate */
+  const uint8_t *next;  /* the next chunk */
   z_stream stream;
-} unpacker;
+} png_unpacker;
 
-/* The next IDAT chunk; false when there is none that is whole. */
-static bool next_pixels(unpacker *unpacker, chunk *chunk_out) {
+/* Takes the next IDAT chunk; false when there is none, or it is damaged. */
+static bool next_pixels(png_unpacker *unpacker, chunk *chunk_out) {
   dp_status *status = read_chunk(unpacker->png, unpacker->next, chunk_out);
   if (status) {
     dp_status_release(status);
@@ -216,7 +218,7 @@ static bool next_pixels(unpacker *unpacker, chunk *chunk_out) {
   return true;
 }
 
-static dp_status *unpack_bytes(unpacker *unpacker, uint8_t *to, size_t length) {
+static dp_status *unpack_bytes(png_unpacker *unpacker, uint8_t *to, size_t length) {
   z_stream *stream = &unpacker->stream;
   stream->next_out = to;
   stream->avail_out = (uInt)length;
@@ -237,8 +239,8 @@ static dp_status *unpack_bytes(unpacker *unpacker, uint8_t *to, size_t length) {
   return NULL;
 }
 
-/* The next row with its filter in front, until the one after the next is asked for. */
-static dp_status *next_row(unpacker *unpacker, size_t length, uint8_t **row_out) {
+/* The next row, with its filter byte first. It stays valid while the following row is read. */
+static dp_status *next_row(png_unpacker *unpacker, size_t length, uint8_t **row_out) {
   if (unpacker->ready) {
     *row_out = unpacker->ready;
     unpacker->ready += length + 1;
@@ -269,7 +271,7 @@ static unsigned sample_at(const png *png, const uint8_t *row, int64_t index) {
   return (row[bit / 8] >> (8 - png->depth - bit % 8)) & ((1u << png->depth) - 1);
 }
 
-/* One pixel as RGBA in the file's depth, or 8 bits where that is less. */
+/* One pixel as RGBA, in the file's depth, but at least 8 bits. */
 static dp_status *pixel_at(const png *png, const uint8_t *row, int64_t x, uint16_t rgba[4]) {
   /* libpng adds an alpha of all ones in the file's own depth. */
   rgba[3] = (uint16_t)((1u << (png->has_transparency && png->depth < 8 ? 8 : png->depth)) - 1);
@@ -340,13 +342,13 @@ static void put_pixel(const png *png, const target *target, int64_t x, int64_t y
   }
 }
 
-/* Whether the file's bytes are what is wanted. */
+/* Whether the file's bytes are the wanted pixels without conversion. */
 static bool is_as_wanted(const png *png, const target *target) {
   return png->depth == 8 && target->bits == 8 && png->color != PALETTE &&
          target->channels == png->file_channels;
 }
 
-static dp_status *decode_pass(unpacker *unpacker, const target *target, const pass *pass) {
+static dp_status *decode_pass(png_unpacker *unpacker, const target *target, const pass *pass) {
   const png *png = unpacker->png;
   int64_t columns = steps_over(png->width, pass->x0, pass->x_step);
   if (columns == 0)
@@ -370,7 +372,7 @@ static dp_status *decode_pass(unpacker *unpacker, const target *target, const pa
   return NULL;
 }
 
-static dp_status *decode_passes(unpacker *unpacker, const target *target) {
+static dp_status *decode_passes(png_unpacker *unpacker, const target *target) {
   int count;
   const pass *passes = passes_of(unpacker->png, &count);
   for (int i = 0; i < count; ++i)
@@ -379,11 +381,11 @@ static dp_status *decode_passes(unpacker *unpacker, const target *target) {
 }
 
 /* ---- By zlib, row by row ----
- * For all that cannot be unpacked at once. A damaged file may still have all its pixels. */
+ * For all files that libdeflate refuses: a damaged file may still have all its pixels. */
 static dp_status *decode_by_rows(const png *png, const target *target) {
   size_t length = row_length(png, png->width) + 1;
   uint8_t *rows = dp_try_malloc(3 * length);
-  unpacker unpacker = {.png = png, .next = png->pixels};
+  png_unpacker unpacker = {.png = png, .next = png->pixels};
   if (!rows || inflateInit(&unpacker.stream) != Z_OK) {
     dp_free(rows);
     return dp_status_out_of_memory();
@@ -403,7 +405,7 @@ typedef struct whole {
   uint8_t *memory;
   size_t size;
 } whole;
-#define MOST_AT_ONCE ((size_t)64 << 20) /* larger images are not held twice */
+#define MOST_AT_ONCE ((size_t)64 << 20) /* for larger images the memory would be needed twice */
 #define MOST_RESTING ((size_t)1 << 20)
 
 static dp_coder_rest resting_wholes;
@@ -420,7 +422,8 @@ static void whole_give(whole *whole) {
     whole_destroy(whole);
 }
 
-/* With memory of this size; NULL when there is none. */
+/* Takes a kept decompressor, or makes one, with `size` bytes of memory; NULL when there is no
+ * memory. */
 static whole *whole_take(size_t size) {
   whole *whole = dp_coder_take(&resting_wholes);
   if (!whole) {
@@ -438,8 +441,8 @@ static whole *whole_take(size_t size) {
   return NULL;
 }
 
-/* All of the pixels' stream in one piece: the only chunk itself, or copies of all in `room`. */
-static dp_view gather(unpacker *unpacker, uint8_t *room) {
+/* The whole stream in one piece: the only chunk itself, or a copy of all chunks in `room`. */
+static dp_view gather(png_unpacker *unpacker, uint8_t *room) {
   chunk chunk;
   if (!next_pixels(unpacker, &chunk))
     return (dp_view){0};
@@ -453,7 +456,7 @@ static dp_view gather(unpacker *unpacker, uint8_t *room) {
   return stream;
 }
 
-/* False when this is not the way: nothing was decided then. */
+/* False when the image is too large or libdeflate fails; then zlib has to try. */
 static bool decode_at_once(const png *png, const target *target, dp_status **status_out) {
   size_t zeros = row_length(png, png->width) + 1, size = unpacked_size(png);
   if (size > MOST_AT_ONCE)
@@ -462,7 +465,7 @@ static bool decode_at_once(const png *png, const target *target, dp_status **sta
   if (!whole)
     return false;
   uint8_t *rows = whole->memory + zeros;
-  unpacker unpacker = {.png = png, .next = png->pixels, .ready = rows};
+  png_unpacker unpacker = {.png = png, .next = png->pixels, .ready = rows};
   unpacker.zeros = memset(whole->memory, 0, zeros);
   dp_view stream = gather(&unpacker, rows + size);
   size_t taken;

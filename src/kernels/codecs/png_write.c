@@ -1,7 +1,7 @@
-/* Writing PNG files: with the filters, strategy and window that libpng would choose, so that files
- * come out as TensorFlow's, byte by byte. Where only the pixels matter, libdeflate packs the same
- * filtered rows in less time. What an image needs to be written (the libraries' memory, memory for
- * rows) waits for the next one; any thread takes it. */
+/* Writes PNG files with the filters, strategy and window that libpng would choose, so that the
+ * bytes equal TensorFlow's. With DP_PNG_ANY_BYTES, libdeflate packs the same filtered rows in less
+ * time. The writer (memory of the libraries, memory for rows) is kept for the next image; any
+ * thread may take it. */
 #include <string.h>
 #include <libdeflate.h>
 #include <zlib.h>
@@ -24,34 +24,34 @@ static void add_chunk(dp_text *out, const char *name, const void *data, size_t l
   put32(out, libdeflate_crc32(0, out->data + start, out->length - start));
 }
 
-/* Filtered rows go to zlib together, until there are about this many bytes. */
+/* Filtered rows are collected up to about this many bytes before zlib gets them. */
 #define BATCH_BYTES ((size_t)16384)
 
-/* A stream and its settings; window_bits is 0 when there is none yet. */
+/* A zlib stream and its settings; window_bits is 0 when there is no stream yet. */
 typedef struct packer {
   z_stream stream;
   int window_bits, compression, strategy;
 } packer;
 
-typedef struct writer {
+typedef struct png_writer {
   packer large, small;
-  struct libdeflate_compressor *whole; /* NULL before the first image that may have any bytes */
-  bool packs_at_once;                  /* by that one, the whole image, unless it is light */
+  struct libdeflate_compressor *whole; /* NULL until an image needs it */
+  bool packs_at_once;                  /* libdeflate packs the whole image, unless is_light */
   int compression, strategy;
-  z_stream *stream;    /* of one of the packers; NULL before the first bytes */
-  uint8_t block[8192]; /* an IDAT chunk, as libpng cuts them */
+  z_stream *stream;    /* of `large` or `small`; NULL before the first bytes */
+  uint8_t block[8192]; /* an IDAT chunk, of libpng's size */
   uint64_t bytes;      /* of all rows */
-  uint64_t distances;  /* the sum of those of the filtered rows so far */
+  uint64_t distances;  /* the sum of the filtered rows' distances so far */
   bool has_begun;
-  uint8_t *scratch; /* for rows */
+  uint8_t *scratch; /* memory for rows */
   size_t scratch_size;
   dp_text *out;
-} writer;
+} png_writer;
 
-/* zlib's memory for one is large enough that the system would take it back each time. */
+/* Kept because zlib's memory is so large that malloc would return it to the system each time. */
 static dp_coder_rest resting_writers;
 
-static void writer_destroy(writer *writer) {
+static void writer_destroy(png_writer *writer) {
   deflateEnd(&writer->large.stream);
   deflateEnd(&writer->small.stream);
   if (writer->whole)
@@ -60,8 +60,8 @@ static void writer_destroy(writer *writer) {
   dp_free(writer);
 }
 
-static writer *writer_take(void) {
-  writer *writer = dp_coder_take(&resting_writers);
+static png_writer *writer_take(void) {
+  png_writer *writer = dp_coder_take(&resting_writers);
   if (writer)
     return writer;
   writer = dp_malloc(sizeof *writer); /* the block need not be zeroed */
@@ -73,8 +73,8 @@ static writer *writer_take(void) {
   return writer;
 }
 
-static void writer_give(writer *writer) {
-  if (writer->scratch_size > 4 * BATCH_BYTES) { /* of a large image */
+static void writer_give(png_writer *writer) {
+  if (writer->scratch_size > 4 * BATCH_BYTES) { /* after a large image */
     dp_free(writer->scratch);
     writer->scratch = NULL;
     writer->scratch_size = 0;
@@ -83,7 +83,7 @@ static void writer_give(writer *writer) {
     writer_destroy(writer);
 }
 
-/* A stream for these settings, at its beginning. */
+/* Resets the stream to its start, with these settings. */
 static bool packer_reset(packer *packer, int window_bits, int compression, int strategy,
                          int memory_level) {
   if (packer->window_bits == window_bits && packer->compression == compression &&
@@ -100,20 +100,20 @@ static bool packer_reset(packer *packer, int window_bits, int compression, int s
   return true;
 }
 
-/* For what libdeflate makes of so many bytes, whatever they are. */
+/* The most bytes that libdeflate makes of `length` bytes. */
 static size_t packed_room(size_t length) {
   return libdeflate_zlib_compress_bound(NULL, length);
 }
 
 #define MOST_STEP ((size_t)8)
-/* Memory for a row with what the filters want around it. */
+/* Memory for a row, with the margins that the filters need. */
 static size_t row_room(size_t length) {
   return MOST_STEP + 1 + dp_png_padded(length);
 }
 
-/* Room for three rows as they are, a filtered one that may be better, and a batch of the best,
- * which is the whole image with what it is packed into if that is done at once. */
-static bool writer_reserve(writer *writer, size_t row_length) {
+/* Memory for three raw rows, a candidate filtered row, and a batch of chosen filtered rows. If the
+ * image is packed at once, the batch is the whole image, followed by the packed bytes. */
+static bool writer_reserve(png_writer *writer, size_t row_length) {
   size_t wanted = 5 * row_room(row_length);
   wanted += writer->packs_at_once ? writer->bytes + packed_room(writer->bytes) : BATCH_BYTES;
   if (writer->scratch_size >= wanted)
@@ -124,8 +124,9 @@ static bool writer_reserve(writer *writer, size_t row_length) {
   return writer->scratch != NULL;
 }
 
-/* libpng says in the stream's head that the window is as small as the image, whatever zlib used. */
-static void shrink_window(writer *writer) {
+/* libpng declares the smallest window that holds the image in the stream's header, whatever zlib
+ * used. */
+static void shrink_window(png_writer *writer) {
   unsigned size = writer->block[0] >> 4, half = 1u << (size + 7);
   if (writer->has_begun || writer->bytes > 16384 || writer->bytes > half)
     return;
@@ -138,7 +139,7 @@ static void shrink_window(writer *writer) {
   writer->block[1] = (uint8_t)(second + 0x1f - ((first << 8) + second) % 0x1f);
 }
 
-static void write_block(writer *writer, size_t length) {
+static void write_block(png_writer *writer, size_t length) {
   shrink_window(writer);
   writer->has_begun = true;
   add_chunk(writer->out, "IDAT", writer->block, length);
@@ -157,17 +158,18 @@ static int window_bits(uint64_t bytes) {
   return bits < 8 ? 8 : bits;
 }
 
-/* libpng gives zlib all the memory that it can use; to clear that, and to miss the cache in it,
- * takes longer than a small image is worth. With less memory zlib finds the same matches, and so
- * writes the same bytes, as long as the memory holds the symbols of the whole image (SMALL_BYTES
- * do) and no search is given up: from level 6 on it looks at LEAST_SEARCH earlier places or more,
- * and an image that is varied has no more that look alike to it. */
+/* libpng lets zlib use all the memory that it can. Clearing that memory and missing the cache in it
+ * takes longer than packing a small image. With less memory zlib finds the same matches, and so
+ * writes the same bytes, under two conditions. The memory must hold the symbols of the whole image:
+ * images of up to SMALL_BYTES. And no search may be given up: from level 6 on zlib tries at least
+ * LEAST_SEARCH earlier positions, so no more positions than that may have the same hash key
+ * (is_varied). */
 #define LARGE_MEMORY 9
 #define SMALL_MEMORY 6
 #define SMALL_BYTES 4000 /* fewer than DP_PNG_MOST_VARIED */
 #define LEAST_SEARCH 32
 
-static bool writer_begin(writer *writer, const uint8_t *data, size_t length) {
+static bool writer_begin(png_writer *writer, const uint8_t *data, size_t length) {
   int bits = window_bits(writer->bytes), compression = writer->compression;
   bool searches_all = compression == Z_DEFAULT_COMPRESSION || compression >= 6;
   bool is_small = searches_all && writer->bytes <= SMALL_BYTES && length == writer->bytes &&
@@ -183,7 +185,7 @@ static bool writer_begin(writer *writer, const uint8_t *data, size_t length) {
 }
 
 /* False when there is no memory. */
-static bool write_packed(writer *writer, const uint8_t *data, size_t length, int mode) {
+static bool write_packed(png_writer *writer, const uint8_t *data, size_t length, int mode) {
   if (!writer->stream && !writer_begin(writer, data, length))
     return false;
   z_stream *stream = writer->stream;
@@ -204,17 +206,18 @@ static bool write_packed(writer *writer, const uint8_t *data, size_t length, int
 }
 
 /* ---- By libdeflate ---- */
-#define MOST_AT_ONCE ((uint64_t)64 << 20) /* of larger images zlib holds less */
-#define AT_ONCE_LEVEL 6                   /* its files are as small as those of zlib's default */
+#define MOST_AT_ONCE ((uint64_t)64 << 20) /* larger images: zlib needs less memory */
+#define AT_ONCE_LEVEL 6                   /* files as small as with zlib's default */
 
-/* Before libdeflate begins it clears memory for longer than zlib takes for a small image with
- * little in it. */
-static bool is_light(const writer *writer) {
+/* libdeflate first clears memory, which takes longer than zlib needs for a small image with little
+ * contents. */
+static bool is_light(const png_writer *writer) {
   return writer->bytes <= 1024 && writer->distances < 8192;
 }
 
-/* There is memory after the data for what comes out. False when there is no other memory. */
-static bool write_at_once(writer *writer, uint8_t *data, size_t length) {
+/* The memory after the data has room for the packed bytes. False when there is no memory for
+ * libdeflate. */
+static bool write_at_once(png_writer *writer, uint8_t *data, size_t length) {
   if (!writer->whole)
     writer->whole = libdeflate_alloc_compressor(AT_ONCE_LEVEL);
   if (!writer->whole)
@@ -227,7 +230,7 @@ static bool write_at_once(writer *writer, uint8_t *data, size_t length) {
 }
 
 /* ---- Rows ---- */
-/* A row in the file's order of bytes. */
+/* Copies a row in the file's byte order. */
 static void copy_row(uint8_t *to, const uint8_t *from, size_t length, int bits) {
   memcpy(to, from, length);
   for (size_t i = 0; bits == 16 && i + 1 < length; i += 2) {
@@ -236,8 +239,9 @@ static void copy_row(uint8_t *to, const uint8_t *from, size_t length, int bits) 
   }
 }
 
-/* Filters a row every way that libpng tries; the least sum of distances decides, and is given.
- * `best` gets the filter's number and the row, `other` is scratch. */
+/* Filters a row in every way that libpng tries, and chooses the one with the least sum of
+ * distances, which it returns. `best` gets the filter's number and the row; `other` is scratch
+ * memory. */
 static uint64_t filter_row(const uint8_t *row, const uint8_t *above, size_t length, size_t step,
                            bool has_left, bool has_above, uint8_t *best, uint8_t *other) {
   const dp_png_loops *loops = dp_png_table();
@@ -260,7 +264,7 @@ static uint64_t filter_row(const uint8_t *row, const uint8_t *above, size_t leng
   return least;
 }
 
-static bool write_rows(writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
+static bool write_rows(png_writer *writer, const uint8_t *pixels, int64_t width, int64_t height,
                        size_t step, int bits) {
   size_t length = (size_t)width * step, filled = 0;
   size_t room = row_room(length);
@@ -314,12 +318,12 @@ dp_status *dp_png_encode(const void *pixels, int64_t width, int64_t height, int 
     return DP_INVALID("PNG: a size that cannot be written");
   size_t step = (size_t)channels * (size_t)bits / 8, length = (size_t)width * step;
   uint64_t bytes = (uint64_t)(length + 1) * (uint64_t)height;
-  writer *writer = writer_take();
+  png_writer *writer = writer_take();
   writer->out = out;
   writer->bytes = bytes;
   writer->packs_at_once = compression == DP_PNG_ANY_BYTES && bytes <= MOST_AT_ONCE;
   writer->compression = compression == DP_PNG_ANY_BYTES ? Z_DEFAULT_COMPRESSION : compression;
-  /* A single pixel has no neighbour, so that there is no filter to choose. */
+  /* A single pixel has no neighbours, so there is no filter to choose. */
   writer->strategy = width == 1 && height == 1 ? Z_DEFAULT_STRATEGY : Z_FILTERED;
   writer->stream = NULL;
   writer->has_begun = false;

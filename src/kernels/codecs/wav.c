@@ -1,4 +1,5 @@
-/* WAV files of 16-bit samples, in and out. */
+/* WAV files of 16-bit PCM samples. Encoding rounds floats in [-1, 1) to 16 bits and clips. Parsing
+ * checks every size against the data and copies nothing; its errors are TensorFlow's. */
 #include <math.h>
 #include <string.h>
 #include "kernels/codecs/codec.h"

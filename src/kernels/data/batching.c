@@ -1,13 +1,14 @@
-/* The batcher: queues of batches, who goes when, and how calls leave; the contracts are in the
- * header. Threads of any kind come in: kernels that start calls, the timer, the pool where batches
- * run, and whoever cancels a step. What is found ready under the lock starts after it. */
+/* The batcher (batching_internal.h): queues of batches, the order in which they run, and how calls
+ * come and leave. Threads of any kind enter: kernels that start calls, the timer, pool threads that
+ * run batches, and whoever cancels a step. Under the lock, batches that are ready are only put on a
+ * list; they are launched after the lock is released. */
 #include "kernels/data/batching_internal.h"
 
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/shared/pieces.h"
 
-/* The last batch is open, and there is always one. */
+/* The last batch is the open one; there is always one. */
 struct dp_batch_queue {
   char *name;
   dp_batch *first, *last;
@@ -27,7 +28,7 @@ static void append_open(dp_batcher *batcher, dp_batch_queue *queue) {
   ++queue->count;
 }
 
-/* Without the lock; out of its queue, and under way no more. */
+/* Without the lock held. The batch must be out of its queue and must not run. */
 static void destroy_batch(dp_batch *batch) {
   if (batch->timer)
     dp_timer_cancel(batch->timer);
@@ -47,7 +48,7 @@ static void destroy_batch(dp_batch *batch) {
   dp_free(batch);
 }
 
-/* Takes a batch out of its queue, which gets a new open one if that was the last. */
+/* Takes a batch out of its queue. If it was the last one, the queue gets a new open batch. */
 static void unlink_batch(dp_batch *batch) {
   dp_batch_queue *queue = batch->queue;
   if (batch == queue->last)
@@ -65,7 +66,7 @@ static void destroy(dp_resource *resource) {
   dp_batcher *batcher = (dp_batcher *)resource;
   for (size_t i = 0; i < batcher->queues.count; ++i) {
     dp_batch_queue *queue = batcher->queues.items[i];
-    destroy_batch(queue->first); /* the open one, empty: calls hold the batcher */
+    destroy_batch(queue->first); /* the open batch; it is empty because calls retain the batcher */
     dp_free(queue->name);
     dp_free(queue);
   }
@@ -104,8 +105,9 @@ dp_batcher *dp_batcher_create(const dp_resource_ops *ops, const dp_batch_options
   return batcher;
 }
 
-/* ---- Getting under way ---- */
-/* With the lock held: what the run needs of calls, which may leave from now on. */
+/* ---- Starting batches ---- */
+/* With the lock held. Copies and moves what the run needs out of the calls, because a call may
+ * leave at any time from now on. */
 static void prepare(dp_batch *batch) {
   size_t count = batch->parts.count;
   dp_batch_call *last = batch->parts.items[count - 1]->call;
@@ -130,7 +132,7 @@ static bool is_ready(const dp_batcher *batcher, const dp_batch *batch) {
          (batch->parts.count > 0 && (batch->is_due || batch->rows >= batcher->options.batch_limit));
 }
 
-/* The queues take turns. */
+/* Queues are asked in turn, for fairness. */
 static dp_batch *take_ready(dp_batcher *batcher) {
   size_t count = batcher->queues.count;
   for (size_t i = 0; i < count; ++i) {
@@ -145,7 +147,8 @@ static dp_batch *take_ready(dp_batcher *batcher) {
   return NULL;
 }
 
-/* With the lock held: what may start now, as a list for launch. */
+/* With the lock held: takes the batches that may run now out of their queues, as a list for
+ * launch. */
 static dp_batch *start_ready(dp_batcher *batcher) {
   dp_batch *started = NULL, **place = &started;
   while (batcher->running < batcher->options.threads && (*place = take_ready(batcher))) {
@@ -161,7 +164,7 @@ static void run_batch(void *arg) {
   batch->batcher->run(batch);
 }
 
-/* Without the lock. */
+/* Without the lock held. */
 static void launch(dp_batch *started) {
   for (dp_batch *next; started; started = next) {
     next = started->next;
@@ -173,7 +176,7 @@ static void launch(dp_batch *started) {
   }
 }
 
-/* The timer is cancelled before its batch goes, so the batch is there; it may be under way. */
+/* destroy_batch cancels the timer first, so the batch exists here; it may run already. */
 static void on_time(void *arg) {
   dp_batch *batch = arg;
   dp_batcher *batcher = dp_resource_retain(batch->batcher);
@@ -211,7 +214,7 @@ static void end_part(dp_batch *batch, int64_t index, dp_status *status, dp_waite
   dp_waiters_collect(ended, &call->waiter);
 }
 
-/* The last call that is still there takes what is carried. */
+/* The last call that has not left gets the carried outputs. */
 static void give_carried(dp_batch *batch) {
   for (int64_t i = batch->slot_count; batch->carried && i-- > 0;) {
     if (!batch->parts.items[i])
@@ -256,7 +259,8 @@ static size_t place_of(const dp_batch_part *part) {
   return i;
 }
 
-/* A batch that is left empty goes; one that is under way stays with its last call. */
+/* Takes a part out of its batch. An empty batch is discarded. The last part of a running batch
+ * stays. */
 static void leave_part(dp_batch_part *part) {
   dp_batch *batch = part->batch;
   size_t place = place_of(part);
@@ -393,7 +397,8 @@ static void add_part(dp_batcher *batcher, dp_batch_queue *queue, dp_batch_part *
   part->batch = batch;
 }
 
-/* With the lock held. After success the call waits, and any thread may end it after the lock. */
+/* With the lock held. After success the call waits, and any thread may end it once the lock is
+ * released. */
 static dp_status *enqueue(dp_batcher *batcher, const char *name, dp_batch_call *call) {
   const dp_batch_options *options = &batcher->options;
   dp_batch_queue *queue;
@@ -412,7 +417,8 @@ static dp_status *enqueue(dp_batcher *batcher, const char *name, dp_batch_call *
 void dp_batcher_start(dp_batcher *batcher, const char *queue, dp_batch_call *call) {
   dp_batch *started = NULL;
   call->batcher = batcher;
-  dp_resource_retain(batcher); /* for this function: the call's own hold may end any time */
+  dp_resource_retain(
+      batcher); /* for this function: the call may release its reference at any time */
   pthread_mutex_lock(&batcher->lock);
   dp_status *status = enqueue(batcher, queue, call);
   if (!status)

@@ -1,9 +1,10 @@
-/* Batch and BatchFunction: the tensors of concurrent steps as one.
+/* Batch and BatchFunction: they run the tensors of concurrent steps as one batch.
  *
- * BatchFunction calls its function once for a whole batch and gives each step its rows of the
- * results. Batch hands the joined tensors to the last step of a batch, with an index of whose rows
- * lie where, and empty ones to the others; Unbatch (batching_unbatch.c) brings the rows back. Nodes
- * that share a name share a batcher, which has the options of the first. */
+ * BatchFunction calls its function once per batch and gives each step its rows of the results.
+ * Batch gives the concatenated tensors to the last step of a batch, with an index that says whose
+ * rows are where; the other steps get empty tensors. Unbatch (batching_unbatch.c) gives the rows
+ * back to their steps. Nodes with one shared name share a batcher, which has the options of the
+ * node that came first. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ typedef struct batching_state {
 } batching_state;
 
 /* ---- Attributes ---- */
-/* Whole numbers under names that the op does not define; `fallback` where there is none. */
+/* An integer attribute that the op does not define; `fallback` when the node has none. */
 static int64_t hidden_int(const dp_node *node, const char *name, int64_t fallback) {
   const dp_attr *attr = dp_node_attr(node, name);
   return attr && attr->kind == DP_ATTR_INT ? attr->integer : fallback;
@@ -48,8 +49,8 @@ static dp_status *read_allowed(const dp_node *node, batching_state *state) {
   return NULL;
 }
 
-/* TensorFlow learns how many batches go at a time where the number is not given; ours is the one
- * it begins with. */
+/* Where the number of threads is not given, or is to adapt, TensorFlow adapts the number of
+ * concurrent batches while it runs. We keep the number that it starts with. */
 static void choose_threads(const dp_node *node, batching_state *state) {
   const dp_attr *adaptive = dp_node_attr(node, "_enable_adaptive_scheduler");
   bool is_adaptive = adaptive && adaptive->kind == DP_ATTR_BOOL && adaptive->boolean;
@@ -73,7 +74,7 @@ static dp_status *read_options(const dp_node *node, batching_state *state) {
   if (state->has_function)
     choose_threads(node, state);
   if (!options->splits && options->queue_limit == 0)
-    options->queue_limit = 1; /* the open one, as in TensorFlow */
+    options->queue_limit = 1; /* only the open batch, as in TensorFlow */
   return NULL;
 }
 
@@ -142,7 +143,7 @@ static void run_function(dp_batch *batch) {
   dp_pieces_destroy(arguments, count);
 }
 
-/* Rows (id, begin, end), one a call. */
+/* One row (id, begin, end) per call. */
 static dp_status *make_index(const dp_batch *batch, dp_tensor *index_out) {
   dp_shape shape = dp_shape_matrix(batch->slot_count, 3);
   DP_RETURN_IF_ERROR(dp_tensor_create(DP_INT64, &shape, index_out));
@@ -155,7 +156,7 @@ static dp_status *make_index(const dp_batch *batch, dp_tensor *index_out) {
   return NULL;
 }
 
-/* What a call gets that does not carry the batch. */
+/* The outputs of a call that does not get the batch: tensors without rows, and its id. */
 static dp_status *output_empty(dp_batch_slot *slot) {
   int32_t count = slot->input_count;
   for (int32_t i = 0; i < count; ++i) {
@@ -251,7 +252,8 @@ static dp_status *output_nothing(dp_op_context *context) {
   return NULL;
 }
 
-/* Checks, and ends a call without rows; with neither error nor end the batcher is the caller's. */
+/* Checks the inputs. Sets *batcher_out, which the caller releases, unless there is an error or the
+ * call has no rows; in the latter case the outputs are written. */
 static dp_status *begin(dp_op_context *context, batching_state *state, dp_captured *function,
                         dp_batcher **batcher_out) {
   if (state->has_function) {

@@ -1,6 +1,6 @@
-/* Rows of batches: joined from calls, padded, cut for calls again; the contracts are in the header.
- * No state and no lock: a run has its slots for itself, and a call's parts are whole when it ends.
- */
+/* Rows of batches: the rows of calls are concatenated and padded, and results are cut into rows of
+ * calls again (batching_internal.h). There is no state and no lock: a run is the only user of its
+ * slots, and a call ends after all its parts. */
 #include "kernels/data/batching_internal.h"
 
 #include "base/memory.h"

@@ -1,11 +1,12 @@
-/* Unbatch and UnbatchGrad: the way back from what Batch made (batching_ops.c).
+/* Unbatch and UnbatchGrad: they give the rows of a batch that Batch made (batching_ops.c) back to
+ * the steps.
  *
- * One step of a batch comes with the whole batch and an index of keys and rows, the others with
- * nothing but their key. Unbatch gives each its rows: those who came too early wait in a line, rows
- * whose step is yet to come are kept, both for a limited time. UnbatchGrad goes the other way: each
- * step leaves its gradient, and the one with the index waits until all of them are there.
+ * One step of a batch has the whole batch and an index of keys and rows; the other steps have only
+ * their key. Unbatch gives each step its rows. Steps that come before the batch wait in a line;
+ * rows whose step has not come yet are kept; both for a limited time. UnbatchGrad is the reverse:
+ * each step leaves its gradient, and the step with the index waits until all gradients are there.
  *
- * No thread waits. One lock guards a resource; tensors are cut and joined without it. */
+ * No thread blocks. One lock guards a resource; tensors are cut and concatenated without it. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -19,27 +20,28 @@ typedef struct kept_tensor {
   dp_tensor tensor;
 } kept_tensor;
 
-/* The resource of either op. */
+/* The resource of Unbatch and of UnbatchGrad. */
 typedef struct meeting {
   dp_resource resource;
-  pthread_mutex_t lock; /* for all below */
+  pthread_mutex_t lock; /* guards all fields below */
   DP_ARRAY(kept_tensor) kept;
   dp_waiters line;
 } meeting;
 
 typedef struct visit {
-  dp_waiter waiter; /* first */
-  meeting *place;   /* held */
+  dp_waiter waiter; /* must be first */
+  meeting *place;   /* retained */
   dp_op_context *context;
   int64_t key;
   const int64_t *index; /* entries (key, begin, end), in the node's input */
   int64_t count;
-  dp_tensor *pieces; /* Unbatch: of the batch, by index; UnbatchGrad: once all are there */
-  dp_tensor output;  /* Unbatch */
+  dp_tensor
+      *pieces; /* Unbatch: the batch cut by index; UnbatchGrad: set when all gradients are there */
+  dp_tensor output; /* Unbatch */
   dp_status *status;
 } visit;
 
-/* ---- What is kept, with the lock held ---- */
+/* ---- Kept tensors, with the lock held ---- */
 static kept_tensor *find_kept(meeting *place, int64_t key) {
   for (size_t i = 0; i < place->kept.count; ++i)
     if (place->kept.items[i].key == key)
@@ -111,7 +113,7 @@ static void end_visit(visit *ended) {
   dp_resource_release(place);
 }
 
-/* The scope of a waiting Unbatch is a child of its step's, with a deadline. */
+/* The cancel scope of a waiting Unbatch is a child of the step's scope, with a deadline. */
 static dp_status *why_not(const visit *ended) {
   if (dp_cancel_is_triggered(ended->context->step->cancel))
     return dp_batch_cancelled();
@@ -125,7 +127,7 @@ static void end_unserved(dp_waiter *waiter) {
   end_visit(ended);
 }
 
-/* What only this one would have taken goes. */
+/* Drops the kept gradients of this batch: nobody else will take them. */
 static void leave_gradients(dp_waiter *waiter) {
   visit *gone = (visit *)waiter;
   for (int64_t i = 0; i < gone->count; ++i) {
@@ -162,7 +164,7 @@ static void destroy(void *memory) {
   dp_resource_name_deinit(&state->name);
 }
 
-/* A run that has neither waited nor found anything yet. */
+/* A visit that has not waited and has no result yet. */
 static dp_status *make_visit(dp_op_context *context, unbatch_state *state, int32_t key_slot,
                              visit **visit_out) {
   dp_resource *resource;
@@ -229,7 +231,7 @@ static dp_status *cut_batch(visit *from, const dp_tensor *data, int64_t count) {
   return NULL;
 }
 
-/* Gives the pieces to whom they belong: this visit, one that waits, one that is yet to come. */
+/* Gives each piece to its step: this visit, a visit that waits, or, kept, one that will come. */
 static dp_status *hand_out(visit *from, int64_t deadline, dp_waiters *served) {
   meeting *place = from->place;
   for (int64_t i = 0; i < from->count; ++i) {
@@ -251,7 +253,7 @@ static dp_status *hand_out(visit *from, int64_t deadline, dp_waiters *served) {
   return NULL;
 }
 
-/* With the lock held; true when the visit waits and others end it. */
+/* With the lock held. True when the visit waits, and another thread will end it. */
 static bool meet(visit *made, int64_t timeout_nanos, dp_waiters *served) {
   meeting *place = made->place;
   int64_t deadline = dp_clock_nanos() + timeout_nanos;
@@ -334,12 +336,12 @@ static void gather(visit *wanting) {
     kept_tensor *found = find_kept(wanting->place, wanting->index[3 * i]);
     if (found)
       wanting->pieces[i] = take_kept(wanting->place, found);
-    else /* a key that is twice in the index */
+    else /* the key is in the index twice */
       wanting->status = dp_status_create(DP_INTERNAL, "bad bookkeeping of available tensors.");
   }
 }
 
-/* Whether a batch that waits misses one of the tensors that this one misses. */
+/* Whether a waiting batch lacks a gradient that this batch lacks too. */
 static bool is_wanted_twice(const visit *made) {
   for (dp_waiter *waiter = made->place->line.first; waiter; waiter = waiter->next) {
     const visit *other = (const visit *)waiter;
@@ -352,7 +354,7 @@ static bool is_wanted_twice(const visit *made) {
   return false;
 }
 
-/* With the lock held; true when the visit waits and others end it. */
+/* With the lock held. True when the visit waits, and another thread will end it. */
 static bool meet_gradients(visit *made, dp_waiters *served) {
   meeting *place = made->place;
   if (find_kept(place, made->key)) {

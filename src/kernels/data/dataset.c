@@ -1,4 +1,6 @@
-/* What all datasets and iterators share; see dataset_internal.h. */
+/* What all kinds of datasets and iterators share (dataset_internal.h): creation and reference
+ * counts, components, cardinality, datasets as variants between ops, and the calls that go down to
+ * a kind's functions. A kind itself is a pair of tables in one of the files dataset_*.c. */
 #include "kernels/data/dataset_internal.h"
 
 #include <stdatomic.h>
@@ -29,7 +31,9 @@ dp_dataset *dp_dataset_retain(dp_dataset *dataset) {
 }
 
 void dp_dataset_release(dp_dataset *dataset) {
-  while (dataset && dp_refcount_release(&dataset->references)) { /* a chain, without recursion */
+  while (dataset &&
+         dp_refcount_release(
+             &dataset->references)) { /* a loop, so that a long chain needs no recursion */
     dp_dataset *input = dataset->input;
     if (dataset->ops->destroy)
       dataset->ops->destroy(dataset);

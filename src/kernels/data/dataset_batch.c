@@ -1,4 +1,6 @@
-/* Datasets that gather elements: Batch, PaddedBatch; and Unbatch, which scatters them. */
+/* Batch and PaddedBatch, which stack consecutive elements, and Unbatch, which gives the rows of
+ * each element one by one. Stacking allocates one tensor per component and copies the elements into
+ * it; PaddedBatch first finds the largest shape in the batch. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -148,7 +150,8 @@ static dp_status *batch_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, dp_dataset_batch(input, size, drop));
 }
 
-/* Batches are filled one at a time: what runs ahead of the reader is a prefetch's business. */
+/* Fills one batch at a time. A prefetch after it runs ahead of the reader, so parallel batches
+ * would gain nothing. */
 static dp_status *parallel_batch_compute(dp_op_context *context, void *state) {
   dp_dataset *input;
   int64_t size, calls;
@@ -163,7 +166,7 @@ static dp_status *parallel_batch_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- PaddedBatch ---- */
-/* The shape of one padded element: as said, or the largest of the batch. */
+/* The shape of a padded element: dimensions that the node gives, else the largest in the batch. */
 static dp_status *padded_shape(const batch_dataset *dataset, int32_t component,
                                dp_tensor *const *elements, int64_t count, dp_shape *shape_out) {
   const dp_partial_shape *wanted = &dataset->padded[component];
@@ -185,7 +188,7 @@ static dp_status *padded_shape(const batch_dataset *dataset, int32_t component,
   return dp_shape_make(wanted->rank, dims, shape_out);
 }
 
-/* Copies an element into the corner of its place in the batch. */
+/* Copies an element to the beginning of every dimension of its place in the batch. */
 static void place(dp_dtype dtype, const dp_shape *from_shape, const char *from,
                   const dp_shape *to_shape, char *to, int axis) {
   size_t size = dp_dtype_size(dtype);

@@ -1,9 +1,9 @@
-/* Caches: the elements of the first walk serve the later ones, from memory or from a file.
+/* Caches: later walks read the elements of the first walk from memory or from a file.
  *
  * In memory the elements belong to the dataset, or to a cache resource (CacheDatasetV2) that lives
- * longer. In a file they are a checkpoint (bundle.h), one tensor a component and element under the
- * names that TensorFlow gives them, so that either may read what the other wrote. Only a walk that
- * reached the end leaves a cache. */
+ * longer. A file is a checkpoint (bundle.h) with one tensor per element and component, under the
+ * names that TensorFlow gives them, so that TensorFlow and we read each other's caches. Only a walk
+ * that reached the end leaves a cache. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -47,7 +47,7 @@ static memory_cache *cache_create(void) {
 
 typedef struct cache_dataset {
   dp_dataset base;
-  memory_cache *memory; /* retained; NULL when it is a file */
+  memory_cache *memory; /* retained; NULL when the cache is a file */
   char *prefix;         /* of the file */
   dp_device *device;
 } cache_dataset;
@@ -56,7 +56,7 @@ typedef struct cache_iterator {
   dp_iterator base;
   bool has_begun, is_reading, ended;
   size_t next;
-  element_list written; /* what this walk has seen */
+  element_list written; /* elements that this walk has taken so far */
   dp_bundle_writer *writer;
   dp_bundle_reader *reader;
 } cache_iterator;
@@ -66,7 +66,7 @@ static void copy_element(const dp_tensor *from, int32_t count, dp_tensor *to) {
     to[i] = dp_tensor_copy(&from[i]);
 }
 
-/* The whole walk is known now: others may use it. */
+/* The walk has reached the end: others may read its elements now. */
 static void publish(cache_iterator *iterator) {
   cache_dataset *dataset = (cache_dataset *)iterator->base.dataset;
   memory_cache *cache = dataset->memory;
@@ -91,7 +91,7 @@ static dp_status *memory_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
     iterator->is_reading = cache->is_complete && cache->components == components;
     pthread_mutex_unlock(&cache->lock);
   }
-  if (iterator->is_reading) { /* complete: it does not change any more */
+  if (iterator->is_reading) { /* the cache is complete and does not change any more */
     if (iterator->next >= cache->elements.count)
       return NULL;
     copy_element(cache->elements.items[iterator->next++], components, element);
@@ -113,7 +113,7 @@ static dp_status *memory_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
 }
 
 /* ---- Files ---- */
-/* "     12_3": element and component, as wide and padded as TensorFlow writes them. */
+/* " 12_3": element and component, with TensorFlow's width and padding. */
 static void key_of(const dp_dataset *dataset, size_t element, int32_t component, dp_text *key) {
   int digits = 1;
   for (int32_t rest = dataset->component_count - 1; rest >= 10; rest /= 10)
@@ -189,7 +189,7 @@ static dp_status *file_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
   return dp_bundle_writer_finish(iterator->writer);
 }
 
-/* ---- Both ---- */
+/* ---- Memory and files ---- */
 static void cache_iterator_destroy(dp_iterator *base) {
   cache_iterator *iterator = (cache_iterator *)base;
   clear_list(&iterator->written, base->dataset->component_count);
@@ -251,7 +251,8 @@ static dp_status *anonymous_compute(dp_op_context *context, void *state) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   dp_resource_handle *handle =
       dp_resource_make_handle(context->device->name, "", "MemoryCache", &cache_ops);
-  if (context->output_count > 1) { /* DummyMemoryCache has nothing behind its handle */
+  if (context->output_count >
+      1) { /* DummyMemoryCache, with one output, has no object behind its handle */
     handle->object = cache_create();
     handle->object_release = release_object;
   }
@@ -260,7 +261,7 @@ static dp_status *anonymous_compute(dp_op_context *context, void *state) {
 }
 
 static dp_status *delete_compute(dp_op_context *context, void *state) {
-  return NULL; /* the object ends with its last handle */
+  return NULL; /* the object is destroyed with its last handle */
 }
 
 #define ROW(name, body)                                                                            \

@@ -1,6 +1,6 @@
-/* Datasets that choose among elements by what these are, by chance or by another dataset:
- * DirectedInterleave, Unique, Sampling, IgnoreErrors; and two that let all through but watch them
- * pass: AssertCardinality and Sleep. */
+/* Datasets that pass on some elements: DirectedInterleave (a second dataset chooses), Unique,
+ * Sampling (at random) and IgnoreErrors. Two more pass on all elements: AssertCardinality counts
+ * them, Sleep waits before each. */
 #include <stdio.h>
 #include <time.h>
 #include "base/log.h"
@@ -9,15 +9,15 @@
 #include "kernels/shared/family.h"
 #include "kernels/shared/random.h"
 
-/* ---- DirectedInterleave: a dataset of numbers says from which of the others the next element
- * comes. The base's input is the selector. ---- */
+/* ---- DirectedInterleave: the input is a dataset of numbers, the selector. Each number says which
+ * of dataset->others gives the next element. ---- */
 typedef struct directed_dataset {
-  dp_dataset base; /* the choices are its others */
+  dp_dataset base; /* base.others are the datasets to choose from */
   bool stops_on_empty;
 } directed_dataset;
 
 typedef struct directed_iterator {
-  dp_iterator base; /* NULL among the others is one that has ended */
+  dp_iterator base; /* base.others[i] is NULL once it has ended */
   size_t active;
 } directed_iterator;
 
@@ -121,7 +121,7 @@ static dp_status *directed_compute(dp_op_context *context, void *state) {
 /* ---- Unique ---- */
 typedef struct unique_iterator {
   dp_iterator base;
-  dp_map *seen; /* shapes and contents */
+  dp_map *seen; /* keys (write_key) of the elements so far */
   dp_text key;
 } unique_iterator;
 
@@ -129,7 +129,7 @@ static void append_number(dp_text *text, int64_t number) {
   dp_text_append(text, (const char *)&number, sizeof number);
 }
 
-/* Bytes that are equal for equal tensors alone: the shape, then the contents. */
+/* Bytes that are equal only for equal tensors: the shape, then the contents. */
 static void write_key(dp_text *key, const dp_tensor *tensor) {
   key->length = 0;
   append_number(key, tensor->shape.rank);
@@ -189,7 +189,7 @@ static dp_status *unique_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, dp_dataset_create(&unique_ops, sizeof(dp_dataset), input));
 }
 
-/* ---- Sampling: each element stays with a probability ---- */
+/* ---- Sampling: keeps each element with the same probability ---- */
 typedef struct sampling_dataset {
   dp_dataset base;
   float rate;
@@ -288,10 +288,10 @@ static dp_status *ignoring_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
-/* ---- AssertCardinality and Sleep: a number, and what has passed so far ---- */
+/* ---- AssertCardinality and Sleep ---- */
 typedef struct watching_dataset {
   dp_dataset base;
-  int64_t number; /* of elements, or microseconds before each */
+  int64_t number; /* the expected number of elements, or microseconds of sleep per element */
 } watching_dataset;
 
 typedef struct watching_iterator {
@@ -303,7 +303,7 @@ static int64_t watching_number(const dp_dataset *dataset) {
   return ((const watching_dataset *)dataset)->number;
 }
 
-/* "but contained only 1 element", and so on. */
+/* The error text: "but contained only 1 element" and the like. */
 static dp_status *wrong_count(int64_t expected, const char *relation, int64_t passed) {
   char text[40] = "an infinite number of elements";
   if (expected != DP_CARDINALITY_INFINITE)
@@ -346,7 +346,7 @@ static dp_status *assert_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
-#define NAP_MICROS 20000 /* how soon a cancelled sleep ends */
+#define NAP_MICROS 20000 /* a cancelled sleep ends within this time */
 
 static dp_status *sleep_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                              bool *more_out) {

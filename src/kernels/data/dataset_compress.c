@@ -1,6 +1,6 @@
-/* CompressElement and UncompressElement: the components of an element packed together with Snappy,
- * in one variant. Plain tensors are packed as their bytes, others as TensorProtos. A packed element
- * stays in its process. */
+/* CompressElement and UncompressElement: all components of an element, compressed together with
+ * Snappy into one variant. Plain tensors are compressed as their bytes, others as TensorProtos. A
+ * compressed element cannot leave its process. */
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/shared/family.h"
@@ -10,13 +10,13 @@
 typedef struct packed_component {
   dp_dtype dtype;
   dp_shape shape;
-  size_t size; /* in the bytes that were packed */
+  size_t size; /* bytes before compression */
 } packed_component;
 
 typedef struct packed_element {
   uint8_t *data;
   size_t length;
-  size_t unpacked; /* sum of the sizes */
+  size_t unpacked; /* sum of the sizes of the components */
   int32_t count;
   packed_component components[];
 } packed_element;
@@ -32,8 +32,7 @@ static const dp_variant_ops packed_variant = {
 };
 
 /* ---- Packing ---- */
-/* Appends a component's bytes; those of a plain one by reference, so the tensor must outlive them.
- */
+/* Appends a component's bytes. A plain tensor is added by reference, so it must outlive `bytes`. */
 static dp_status *gather(const dp_tensor *tensor, packed_component *component, dp_rope *bytes) {
   size_t before = bytes->length;
   component->dtype = tensor->dtype;

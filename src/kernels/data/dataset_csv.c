@@ -1,7 +1,7 @@
-/* CSVDataset: the records of text files, one after the other, a column a component. Fields may be
- * quoted and then hold delimiters and line ends, so records are read byte by byte through a window
- * on the file, not line by line. A record with something wrong in it is read to its end: the next
- * one may be fine. */
+/* CSVDataset: the records of text files, one file after the other, one component per column. Quoted
+ * fields may contain delimiters and line ends, so records are read byte by byte through a buffer
+ * (the window), not line by line. A record with an error is read to its end, because the next
+ * record may be fine. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -18,10 +18,10 @@ typedef struct csv_dataset {
   size_t buffer_size;
   bool has_header, uses_quotes;
   char delimiter;
-  bool ends_plain[256];         /* bytes at which a field without quotes needs a look */
-  dp_tensor missing;            /* a scalar string that stands for no value */
-  dp_tensor selected, excluded; /* vectors of int64; at most one has elements */
-  dp_tensor *defaults;          /* as many as components; no element: the field is required */
+  bool ends_plain[256];         /* bytes that end an unquoted field, or are an error in one */
+  dp_tensor missing;            /* scalar string: text that means "no value" */
+  dp_tensor selected, excluded; /* vectors of int64; at most one is not empty */
+  dp_tensor *defaults;          /* one per component; empty: the field is required */
 } csv_dataset;
 
 typedef struct csv_iterator {
@@ -29,18 +29,18 @@ typedef struct csv_iterator {
   size_t next_file;
   dp_input_stream *stream;
   char *window;
-  size_t at, size; /* in the window */
+  size_t at, size; /* position and size of the window */
   dp_text field;
 } csv_iterator;
 
-/* One record on its way. */
+/* The record that is being read. */
 typedef struct record {
   csv_iterator *iterator;
   const csv_dataset *dataset;
-  dp_tensor *element; /* NULL: nothing is kept */
-  int32_t count;      /* components so far */
+  dp_tensor *element; /* NULL: the record is skipped */
+  int32_t count;      /* components stored so far */
   bool is_at_end;
-  dp_status *status; /* the first thing that is wrong */
+  dp_status *status; /* the first error in the record */
 } record;
 
 static void note(record *record, dp_status *status) {
@@ -51,7 +51,7 @@ static void note(record *record, dp_status *status) {
 }
 
 /* ---- Bytes ---- */
-/* Whether there is a byte at the window's place; what cannot be read counts as the end. */
+/* Whether there is a byte at the window's position. A read error counts as the end. */
 static bool fill(record *record) {
   csv_iterator *iterator = record->iterator;
   if (iterator->at < iterator->size)
@@ -66,7 +66,7 @@ static bool fill(record *record) {
   return iterator->size > 0;
 }
 
-/* Behind a "\r". */
+/* Skips the '\n' after a '\r'. */
 static void skip_newline(record *record) {
   if (fill(record) && record->iterator->window[record->iterator->at] == '\n')
     ++record->iterator->at;
@@ -106,7 +106,7 @@ static void keep(record *record) {
   note(record, store(dataset, field, column, &record->element[column]));
 }
 
-/* Takes bytes up to the field's end, and what ends it. */
+/* Reads the field to its end, and takes the delimiter or line end. */
 static void read_plain(record *record) {
   csv_iterator *iterator = record->iterator;
   while (fill(record)) {
@@ -132,8 +132,8 @@ static void read_plain(record *record) {
   record->is_at_end = true;
 }
 
-/* The same from behind an opening quote to the closing one, and what ends the field. False when the
- * field is not to be kept. */
+/* Reads from behind the opening quote to the closing quote, and takes the delimiter or line end.
+ * False when the field is not to be stored. */
 static bool read_quoted(record *record) {
   csv_iterator *iterator = record->iterator;
   bool is_sound = true;
@@ -143,7 +143,7 @@ static bool read_quoted(record *record) {
       dp_text_append(&iterator->field, &byte, 1);
       continue;
     }
-    record->is_at_end = !fill(record); /* a quote that ends the file ends the field */
+    record->is_at_end = !fill(record); /* a quote at the end of the file ends the field */
     if (record->is_at_end)
       return is_sound;
     byte = iterator->window[iterator->at++];
@@ -168,7 +168,7 @@ static bool read_quoted(record *record) {
 static void read_field(record *record, bool is_wanted) {
   csv_iterator *iterator = record->iterator;
   dp_text_clear(&iterator->field);
-  if (!fill(record)) { /* an empty field behind the last delimiter */
+  if (!fill(record)) { /* an empty field after the last delimiter */
     record->is_at_end = true;
   } else if (record->dataset->uses_quotes && iterator->window[iterator->at] == '"') {
     ++iterator->at;
@@ -181,7 +181,7 @@ static void read_field(record *record, bool is_wanted) {
 }
 
 /* ---- Records ---- */
-/* Whether the next number of a rising list is `column`; passes it then. */
+/* Whether the next number of an ascending list is `column`; if so, moves past it. */
 static bool is_listed(const dp_tensor *list, int64_t *at, int64_t column) {
   if (*at >= list->shape.elements || ((const int64_t *)list->data)[*at] != column)
     return false;
@@ -189,7 +189,7 @@ static bool is_listed(const dp_tensor *list, int64_t *at, int64_t column) {
   return true;
 }
 
-/* One record, or *more_out false when the file has no more. */
+/* Reads one record. *more_out is false when the file has no more. */
 static dp_status *read_record(csv_iterator *iterator, dp_tensor *element, bool *more_out) {
   const csv_dataset *dataset = (const csv_dataset *)iterator->base.dataset;
   record record = {.iterator = iterator, .dataset = dataset, .element = element};
@@ -209,9 +209,9 @@ static dp_status *read_record(csv_iterator *iterator, dp_tensor *element, bool *
 
 static dp_status *open_file(csv_iterator *iterator) {
   const csv_dataset *dataset = (const csv_dataset *)iterator->base.dataset;
-  DP_RETURN_IF_ERROR(dp_input_stream_open(dataset->paths.items[iterator->next_file],
-                                          dataset->compression, dataset->buffer_size,
-                                          &iterator->stream)); /* asked again, it tries again */
+  DP_RETURN_IF_ERROR(dp_input_stream_open(
+      dataset->paths.items[iterator->next_file], dataset->compression, dataset->buffer_size,
+      &iterator->stream)); /* a later call tries this file again */
   ++iterator->next_file;
   if (!iterator->window)
     iterator->window = dp_malloc(WINDOW);

@@ -1,4 +1,6 @@
-/* Datasets that come from files, one after the other: TFRecord, TextLine, FixedLengthRecord. */
+/* Datasets of files, read one after the other: TFRecord (records), TextLine (lines) and
+ * FixedLengthRecord (pieces of one length between a header and a footer). An iterator has at most
+ * one file open. It reads on the thread that walks. */
 #include <string.h>
 #include "base/log.h"
 #include "kernels/data/dataset_internal.h"
@@ -12,7 +14,7 @@ typedef struct file_dataset {
   dp_dataset base;
   file_kind kind;
   dp_io_paths paths;
-  int64_t *offsets; /* of records: where each file begins; NULL: at 0 */
+  int64_t *offsets; /* RECORDS: the offset at which each file begins; NULL: 0 */
   dp_compression compression;
   size_t buffer_size;
   int64_t header, record, footer; /* FIXED */
@@ -24,8 +26,8 @@ typedef struct file_iterator {
   dp_record_reader *records;
   dp_input_stream *stream;
   dp_text line;
-  uint64_t left;    /* FIXED: bytes of records that are still to come; UINT64_MAX when not known */
-  dp_tstring ahead; /* FIXED, compressed: bytes that may be the footer */
+  uint64_t left; /* FIXED: bytes of records not read yet; UINT64_MAX: not known (compressed file) */
+  dp_tstring ahead; /* FIXED, compressed: bytes read ahead that may be the footer */
 } file_iterator;
 
 static void close_file(file_iterator *iterator) {
@@ -41,7 +43,7 @@ static dp_status *skip(file_iterator *iterator, uint64_t count) {
   return dp_input_stream_skip(iterator->stream, count, &skipped);
 }
 
-/* Checks the file's size against header, records and footer. */
+/* Checks that the file's size is header + n * record + footer. */
 static dp_status *measure_fixed(const file_dataset *dataset, const char *path,
                                 file_iterator *iterator) {
   if (dataset->compression != DP_COMPRESSION_NONE) {
@@ -89,7 +91,8 @@ static dp_status *open_file(file_iterator *iterator, const file_dataset *dataset
 }
 
 /* ---- Reading ---- */
-/* A compressed file's end is known only when it comes: the footer's length is kept back. */
+/* The size of a compressed file is not known before its end. So as many bytes as the footer has are
+ * always held back. */
 static dp_status *next_packed(file_iterator *iterator, const file_dataset *dataset, dp_tstring *to,
                               bool *more_out) {
   size_t wanted = (size_t)(dataset->record + dataset->footer), kept, count;
@@ -162,11 +165,11 @@ static dp_status *file_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
     if (!iterator->records && !iterator->stream) {
       if (iterator->next_file >= dataset->paths.count)
         return NULL;
-      DP_RETURN_IF_ERROR(open_file(iterator, dataset)); /* asked again, it tries again */
+      DP_RETURN_IF_ERROR(open_file(iterator, dataset)); /* a later call tries this file again */
       ++iterator->next_file;
     }
     dp_status *status = next_of_file(iterator, dataset, dp_tensor_strings(&element[0]), more_out);
-    if (status && dataset->kind == RECORDS) /* goes on with the next file, if asked again */
+    if (status && dataset->kind == RECORDS) /* a later call goes on with the next file */
       close_file(iterator);
     DP_RETURN_IF_ERROR(status);
     if (*more_out)

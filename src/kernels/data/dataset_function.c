@@ -1,9 +1,9 @@
-/* Functions of the user's, with the tensors that they captured. A call is a step of its own: its
- * rendezvous, its container and its cancel scope end with it. */
+/* Functions of the user with their captured tensors (dp_captured). Each call is a step of its own:
+ * its rendezvous, its container and its cancel scope end with it. */
 #include <stdatomic.h>
 #include <stdio.h>
-#include "kernels/data/dataset_internal.h"
 #include "base/event.h"
+#include "kernels/data/dataset_internal.h"
 #include "kernels/shared/function.h"
 
 dp_status *dp_captured_init(dp_captured *captured, dp_op_context *context, const char *attr,
@@ -70,7 +70,8 @@ void dp_captured_call(const dp_captured *captured, dp_cancel *cancel, const dp_t
   static atomic_int_fast64_t last_id;
   int32_t total = count + captured->capture_count;
   call *call = dp_calloc(1, sizeof *call + sizeof(dp_tensor) * (size_t)total);
-  int64_t id = -1 - atomic_fetch_add(&last_id, 1); /* apart from the ids that masters give */
+  int64_t id =
+      -1 - atomic_fetch_add(&last_id, 1); /* negative: ids of steps that masters give are not */
   snprintf(call->container, sizeof call->container, "dataset call %lld", (long long)-id);
   call->device = dp_device_retain(captured->device);
   call->done = done;
@@ -123,7 +124,7 @@ dp_status *dp_captured_call_wait(const dp_captured *captured, const dp_walk *wal
   waiting_call call = {0};
   dp_event_init(&call.event);
   dp_captured_call(captured, walk->cancel, element, count, end_waiting, &call);
-  dp_event_wait(&call.event); /* a cancelled call ends too */
+  dp_event_wait(&call.event); /* a cancelled call ends too, so this is not for ever */
   dp_event_deinit(&call.event);
   DP_RETURN_IF_ERROR(call.status);
   *results_out = call.results;

@@ -1,6 +1,7 @@
-/* GeneratorDataset: elements that a function makes from a state. `init_func` gives the state when a
- * walk takes its first element, `next_func` makes each element from it until it says OUT_OF_RANGE,
- * and `finalize_func` gets it once, at that end or at the walk's. */
+/* GeneratorDataset: functions of the user make the elements. `init_func` returns a state when a
+ * walk takes its first element. `next_func` makes each element from the state, until it returns
+ * OUT_OF_RANGE. `finalize_func` gets the state once: at that end, or when the walk is destroyed
+ * earlier. */
 #include "base/log.h"
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -17,7 +18,7 @@ typedef struct generator {
   bool has_started, has_ended;
 } generator;
 
-/* Tells the function of the end, whose results nobody reads. */
+/* Calls finalize_func; its results are dropped. */
 static dp_status *finish(generator *generator, const dp_walk *walk) {
   const generator_dataset *dataset = (generator_dataset *)generator->base.dataset;
   dp_tensor *results;

@@ -1,15 +1,16 @@
-/* A dataset as the graph that makes it (DatasetToGraph): what Python asks for when it wants to look
- * into a pipeline or to rebuild it elsewhere.
+/* A dataset as the graph that makes it (DatasetToGraph). Python asks for it to look into a pipeline
+ * or to rebuild it elsewhere.
  *
- * A dataset remembers its node and the inputs it was made from; the graph is written from these,
- * inputs first, with a constant for every input that is no dataset. The node of a graph is copied;
- * that of a function is not, as a function may make a dataset for each element (flat_map). */
+ * A dataset remembers its node and the node's inputs. The graph is written from them, inputs first;
+ * every input that is not a dataset becomes a constant. A node of a graph is copied. A node of a
+ * function is not, because a function may make one dataset per element (flat_map); the dataset
+ * retains the function runtime instead. */
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
 
 struct dp_dataset_origin {
-  dp_graph *graph;                /* holds a copy of the node alone, or NULL */
-  dp_function_runtime *functions; /* else the node is of this one, retained */
+  dp_graph *graph;                /* holds only a copy of the node; or NULL */
+  dp_function_runtime *functions; /* with `graph` NULL: retained, because the node belongs to it */
   const dp_node *node;
   dp_tensor *inputs; /* input_count of the node */
 };
@@ -99,7 +100,7 @@ static dp_status *add_dataset(dp_graph *graph, const dp_dataset *dataset, dp_inp
   return NULL;
 }
 
-/* The node that tells readers which one is the dataset. */
+/* Adds the node that marks the dataset among the nodes. */
 static dp_status *add_result(dp_graph *graph, dp_input input) {
   dp_attr attrs[] = {{.name = "T", .kind = DP_ATTR_TYPE, .type = DP_VARIANT},
                      {.name = "index", .kind = DP_ATTR_INT, .integer = 0}};

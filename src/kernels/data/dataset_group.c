@@ -1,6 +1,7 @@
-/* Datasets that sort elements into groups by a key, which a function of the user's gives:
- * GroupByWindow makes a dataset of each group that is full, or left over at the end; GroupByReducer
- * folds each group into a state. Groups come out in the order of their keys. */
+/* Datasets that sort elements into groups by a key, which a function of the user computes.
+ * GroupByWindow turns a group into a dataset when the group is full, and at the end of the input.
+ * GroupByReducer folds each group into a state. Groups that are left at the end come out in the
+ * order of their keys. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -8,7 +9,7 @@
 /* ---- Groups, sorted by key ---- */
 typedef struct group {
   int64_t key;
-  int64_t window;           /* elements that make it full */
+  int64_t window;           /* number of elements at which the group is full */
   dp_element_list elements; /* GroupByWindow */
   dp_tensor *state;         /* GroupByReducer */
   int32_t state_count;
@@ -24,7 +25,7 @@ static void groups_clear(group_list *groups, int32_t components) {
   DP_ARRAY_FREE(groups);
 }
 
-/* Where the key is, or belongs. */
+/* The position of the key, or the position to insert it. */
 static size_t groups_find(const group_list *groups, int64_t key, bool *found_out) {
   size_t low = 0, high = groups->count;
   while (low < high) {
@@ -46,7 +47,7 @@ static group *groups_insert(group_list *groups, size_t at, int64_t key) {
   return &groups->items[at];
 }
 
-/* ---- What both share ---- */
+/* ---- What GroupByWindow and GroupByReducer share ---- */
 enum { KEY, REDUCE, WINDOW_SIZE, INIT = WINDOW_SIZE, FINALIZE, FUNCTIONS };
 
 typedef struct group_dataset {
@@ -58,10 +59,10 @@ typedef struct group_iterator {
   dp_iterator base;
   group_list groups;
   bool input_ended;
-  /* GroupByWindow: the dataset that a group became, while it is walked through; how many did */
+  /* GroupByWindow: the iterator over the group that was flushed last; how many were flushed */
   dp_iterator *current;
   int64_t flushed;
-  /* GroupByReducer: the next to come out */
+  /* GroupByReducer: the next group to give */
   size_t next;
 } group_iterator;
 
@@ -73,7 +74,7 @@ static dp_status *call(const dp_iterator *base, int function, const dp_walk *wal
                                result_count_out);
 }
 
-/* A function whose result is one number; `name` is its attribute. */
+/* Calls a function whose result is one number; `name` is its attribute. */
 static dp_status *call_for_number(const dp_iterator *base, int function, const char *name,
                                   const dp_walk *walk, const dp_tensor *arguments, int32_t count,
                                   int64_t *number_out) {
@@ -113,8 +114,8 @@ static int64_t window_cardinality(dp_dataset *base) {
 }
 
 /* ---- GroupByWindow ---- */
-/* The group of a key. A group that became a dataset stays behind without elements: its window's
- * size is asked for only once. */
+/* Finds or adds the group of a key. A group that was flushed stays in the list without elements, so
+ * that its window size is asked for only once. */
 static dp_status *window_group(group_iterator *iterator, const dp_walk *walk, int64_t key,
                                group **group_out) {
   bool found;
@@ -135,7 +136,7 @@ static dp_status *window_group(group_iterator *iterator, const dp_walk *walk, in
   return NULL;
 }
 
-/* The group's elements as a dataset, in a tensor; the group is empty afterwards. */
+/* Moves the group's elements to a dataset, in a tensor. The group is empty afterwards. */
 static dp_status *take_elements(group *group, const dp_dataset *like, dp_tensor *tensor_out) {
   int64_t count = (int64_t)group->elements.count, components = like->component_count;
   dp_tensor *tensors = DP_NEW_ARRAY(dp_tensor, (size_t)(count * components) + 1);
@@ -148,7 +149,7 @@ static dp_status *take_elements(group *group, const dp_dataset *like, dp_tensor 
       tensor_out);
 }
 
-/* Asks the function for the dataset that the group becomes. */
+/* Calls the function that makes a dataset of the group; its iterator becomes the current one. */
 static dp_status *flush(group_iterator *iterator, const dp_walk *walk, group *group) {
   dp_iterator *base = &iterator->base;
   dp_tensor arguments[2] = {{0}}, *results = NULL;
@@ -173,7 +174,7 @@ static dp_status *flush(group_iterator *iterator, const dp_walk *walk, group *gr
   return status;
 }
 
-/* Takes one more element into its group; a group that is full then becomes the current one. */
+/* Takes one element of the input into its group. Flushes the group if it is full now. */
 static dp_status *sort_element(group_iterator *iterator, const dp_walk *walk) {
   dp_iterator *base = &iterator->base;
   int32_t components = base->dataset->input->component_count;
@@ -196,7 +197,7 @@ static dp_status *sort_element(group_iterator *iterator, const dp_walk *walk) {
   return (int64_t)group->elements.count == group->window ? flush(iterator, walk, group) : NULL;
 }
 
-/* Makes the first group with elements the current one. */
+/* Flushes the first group that has elements. */
 static dp_status *flush_rest(group_iterator *iterator, const dp_walk *walk) {
   for (size_t i = 0; i < iterator->groups.count; ++i)
     if (iterator->groups.items[i].elements.count > 0)
@@ -230,7 +231,7 @@ static const dp_dataset_ops window_ops = {"GroupByWindow", &window_iterator_ops,
                                           group_destroy};
 
 /* ---- GroupByReducer ---- */
-/* The state of a key, made by the first function if it is new. */
+/* Finds the group of a key; a new group gets its state from the init function. */
 static dp_status *reducer_group(group_iterator *iterator, const dp_walk *walk, int64_t key,
                                 group **group_out) {
   bool found;
@@ -250,7 +251,7 @@ static dp_status *reducer_group(group_iterator *iterator, const dp_walk *walk, i
   return NULL;
 }
 
-/* The group's state becomes what the function makes of it and the element. */
+/* state = reduce(state, element) */
 static dp_status *reduce(const group_iterator *iterator, const dp_walk *walk, group *group,
                          const dp_tensor *element, int32_t components) {
   int32_t states = group->state_count, count;
@@ -259,7 +260,7 @@ static dp_status *reduce(const group_iterator *iterator, const dp_walk *walk, gr
   memcpy(arguments + states, element, (size_t)components * sizeof(dp_tensor));
   dp_status *status =
       call(&iterator->base, REDUCE, walk, arguments, states + components, &results, &count);
-  dp_free(arguments); /* only borrowed */
+  dp_free(arguments); /* the tensors in it are borrowed */
   DP_RETURN_IF_ERROR(status);
   dp_element_destroy(group->state, states);
   group->state = results;

@@ -1,20 +1,20 @@
-/* A number for what a dataset gives: equal for pipelines that are written alike, in any run and any
- * process, and another one as soon as an op, an attribute, a constant or a function differs. It
- * names the folders of snapshots.
+/* The hash of a pipeline. It is equal for pipelines that are written alike, in every run and
+ * process. It differs when an op, an attribute, a constant or a function differs. It names the
+ * folders of snapshots.
  *
- * The dataset's graph is hashed node by node, inputs first. Names say nothing (functions get new
- * ones in each process): a node is its op, its attributes and its inputs, a function its body.
- * Where things run, and the seeds that shuffle, do not count either, as in TensorFlow. The value is
- * our own: TensorFlow's depends on how its releases write the same pipeline, so that no two of them
- * need agree. It must not change here: snapshots would be written anew. */
+ * The dataset's graph is hashed node by node, inputs first. A node counts as its op, attributes and
+ * inputs; a function counts as its body. Names do not count, because functions get new names in
+ * each process. Devices and the seeds of shuffling do not count either, as in TensorFlow. The
+ * values are our own: TensorFlow's depend on how each release writes a pipeline, so they differ
+ * between releases anyway. Do not change the values, or every snapshot is written again. */
 #include <string.h>
 #include "base/checksum.h"
 #include "base/map.h"
 #include "kernels/data/dataset_internal.h"
 
-#define DEEPEST 64 /* nested functions */
+#define DEEPEST 64 /* levels of nested functions */
 
-/* A function with its attributes; one that is not done yet calls itself. */
+/* A function with its attributes. While it is being hashed, a second lookup means recursion. */
 typedef struct known_function {
   uint64_t hash;
   bool is_done;
@@ -50,7 +50,7 @@ static uint64_t mix_dims(uint64_t state, int32_t rank, const int64_t *dims) {
   return state;
 }
 
-/* Handles count by their kind alone: what they point to lives elsewhere. */
+/* Of a handle only the kind counts; the object behind it is elsewhere. */
 static uint64_t mix_tensor(uint64_t state, const dp_tensor *tensor) {
   state = mix(state, (uint64_t)tensor->dtype);
   state = mix_dims(state, tensor->shape.rank, tensor->shape.dims);
@@ -109,7 +109,7 @@ static dp_status *mix_attr(hasher *hasher, const dp_attr *attr, uint64_t *state)
 }
 
 /* ---- Nodes ---- */
-/* The hashes of a graph's nodes, by their number. */
+/* The hashes of a graph's nodes, indexed by node number. */
 typedef struct node_hashes {
   const dp_graph *graph;
   uint64_t *values;
@@ -117,15 +117,15 @@ typedef struct node_hashes {
   bool has_loops;
 } node_hashes;
 
-/* Only attributes that the op declares count, and of these not the defaults (other releases may not
- * give them) nor the notes that Python adds to datasets. */
+/* Only attributes that the op declares count, but not those with the default value (other releases
+ * may omit them) nor the metadata that Python adds to datasets. */
 static bool counts(const dp_op_attr *declared, const dp_attr *attr) {
   if (!attr || !declared->has_default)
     return attr;
   return strcmp(declared->name, "metadata") != 0 && !dp_attr_equal(attr, &declared->default_value);
 }
 
-/* What the node is apart from its inputs. */
+/* The hash of a node without its inputs. */
 static dp_status *hash_alone(hasher *hasher, const dp_node *node, uint64_t *hash_out) {
   if (node->op->is_function) {
     dp_func function = {node->op->name, node->attr_count, node->attrs};
@@ -145,7 +145,7 @@ static bool has_prefix(const char *text, const char *prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether the input is a seed of an op that shuffles. */
+/* Whether input `slot` is the seed of a shuffling op. */
 static bool is_seed(const dp_node *node, int32_t slot) {
   const char *op = node->op->name;
   if (slot >= node->op->input_count ||
@@ -169,7 +169,7 @@ static dp_status *hash_node(hasher *hasher, node_hashes *hashes, const dp_node *
   for (int32_t i = 0; i < node->input_count; ++i)
     if (!is_seed(node, i))
       hash = mix(hash, hash_of_input(hashes, node->inputs[i]));
-  for (int32_t i = 0; i < node->control_count; ++i) /* in any order */
+  for (int32_t i = 0; i < node->control_count; ++i) /* the order does not count */
     controls += hash_of_input(hashes, (dp_input){node->controls[i], -1});
   hashes->values[node->id] = mix(hash, controls);
   hashes->are_known[node->id] = true;
@@ -201,7 +201,7 @@ static uint64_t hash_results(const node_hashes *hashes, const dp_function_body *
     hash = mix(hash, hashes->values[body->results[i]->id]);
   for (int32_t i = 0; i < body->control_result_count; ++i)
     others += hashes->values[body->control_results[i]->id];
-  if (hashes->has_loops) /* results may not have seen what goes round */
+  if (hashes->has_loops) /* results may not depend on all nodes of a loop */
     for (int32_t i = 0; i < hashes->graph->node_count; ++i)
       others += hashes->values[i];
   return mix(hash, others);

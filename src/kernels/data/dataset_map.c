@@ -1,6 +1,7 @@
-/* Datasets that call a function of the user's for each element: Map, Filter, TakeWhile, Scan, and
- * those whose function gives a dataset, FlatMap and Interleave. An OUT_OF_RANGE from a function
- * ends the sequence only where TensorFlow lets it (preserve_cardinality is off). */
+/* Datasets that call a function of the user for each element: Map, Filter, TakeWhile and Scan; and
+ * FlatMap and Interleave, whose function returns a dataset. OUT_OF_RANGE from a function ends the
+ * sequence only where TensorFlow lets it (preserve_cardinality is off). ParallelMap is in
+ * dataset_prefetch.c. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -11,12 +12,12 @@ typedef struct map_dataset {
   dp_dataset base;
   dp_captured function;
   bool preserve_cardinality;
-  bool is_parallel; /* Filter: its errors come without the name, as TensorFlow's */
+  bool is_parallel; /* Filter: errors do not name the dataset, as in TensorFlow */
   /* Interleave */
   int64_t cycle_length, block_length;
-  int64_t prefetch; /* elements that each inner walk runs ahead; 0: it does not */
-  /* Messages number inner walks by their turn, by one of so many workers of TensorFlow's, or, with
-   * neither, by their element. */
+  int64_t prefetch; /* elements that each inner walk runs ahead; 0: none */
+  /* Error messages number an inner walk by its turn in the cycle (counts_turns), by its element
+   * modulo `workers` (TensorFlow's workers), or, when `workers` is 0, by its element. */
   bool counts_turns;
   uint64_t workers;
   /* Scan */
@@ -83,7 +84,8 @@ static int64_t map_cardinality(dp_dataset *dataset) {
 static const dp_dataset_ops map_ops = {"Map", &map_iterator_ops, map_cardinality, map_destroy};
 
 /* ---- Filter, TakeWhile ---- */
-/* Whether the predicate holds for the element; `blamed` is named when it fails, unless NULL. */
+/* Whether the predicate holds for the element. An error names the iterator `blamed`, unless that is
+ * NULL. */
 static dp_status *holds(const map_dataset *dataset, const dp_walk *walk, const dp_tensor *element,
                         const dp_iterator *blamed, bool *holds_out) {
   dp_tensor *results;
@@ -211,14 +213,14 @@ static const dp_dataset_ops scan_ops = {"Scan", &scan_iterator_ops, map_cardinal
 typedef struct interleave_iterator {
   dp_iterator base;
   dp_iterator **inner; /* cycle_length; NULL where none is open */
-  int64_t at;          /* whose turn it is */
-  int64_t block;       /* how many of its elements were given */
+  int64_t at;          /* the turn: an index into `inner` */
+  int64_t block;       /* elements given in this turn */
   int64_t open;
-  uint64_t opened; /* ever */
+  uint64_t opened; /* inner walks opened so far */
   bool input_ended;
 } interleave_iterator;
 
-/* The dataset that the function makes of an element, as an iterator. */
+/* Calls the function for an element and opens an iterator over the dataset that it returns. */
 static dp_status *open_inner(dp_iterator *base, const dp_walk *walk, const dp_tensor *element,
                              int64_t place, dp_iterator **inner_out) {
   map_dataset *dataset = (map_dataset *)base->dataset;
@@ -244,7 +246,7 @@ static dp_status *open_inner(dp_iterator *base, const dp_walk *walk, const dp_te
   return status;
 }
 
-/* What messages number the walk by that is opened now. */
+/* The number that error messages give to the inner walk that is opened now. */
 static int64_t inner_place(interleave_iterator *iterator) {
   const map_dataset *dataset = (map_dataset *)iterator->base.dataset;
   uint64_t element = iterator->opened++;
@@ -349,7 +351,7 @@ static dp_status *filter_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, &dataset->base);
 }
 
-/* The order is kept, so running ahead would gain nothing that a prefetch behind it does not. */
+/* The order is kept, so filtering in parallel would gain nothing over a prefetch after it. */
 static dp_status *parallel_filter_compute(dp_op_context *context, void *state) {
   int32_t slot, end;
   int64_t calls;
@@ -390,8 +392,8 @@ static dp_status *flat_map_compute(dp_op_context *context, void *state) {
 }
 
 #define MAX_CYCLE (1 << 20)
-/* How far walks run ahead, which newer kinds leave to us with AUTOTUNE; *ahead_out is set to how
- * many elements of the input, if the node says it. */
+/* Checks the two buffer sizes, which newer ops may set to AUTOTUNE. *ahead_out gets
+ * prefetch_input_elements if the node has it. */
 static dp_status *check_buffers(dp_op_context *context, bool may_autotune, int64_t *ahead_out) {
   static const struct {
     const char *name;
@@ -414,7 +416,8 @@ static dp_status *check_buffers(dp_op_context *context, bool may_autotune, int64
   return NULL;
 }
 
-/* The numbers behind the captured arguments; `is_parallel` lets inner walks run ahead. */
+/* Reads the numbers that follow the captured arguments. With `is_parallel`, inner walks may run
+ * ahead. */
 static dp_status *make_interleaved(dp_op_context *context, bool is_parallel, const char *label) {
   int32_t begin, slot;
   int64_t cycle, block;

@@ -1,6 +1,6 @@
-/* MatchingFilesDataset: the names of files that fit patterns, found as they are asked for. What is
- * known so far (files that fit, folders that are still to be looked into) stands in one heap by
- * name, so names come sorted within a pattern, and a walk that is left early has not looked into
+/* MatchingFilesDataset: the names of files that match patterns, found one at a time as they are
+ * asked for. One heap, sorted by name, holds the matching files found so far and the folders not
+ * yet searched. So names come sorted within a pattern, and a walk that stops early has not searched
  * everything. */
 #include <fnmatch.h>
 #include <string.h>
@@ -21,11 +21,11 @@ typedef struct found_path {
 typedef struct matching_iterator {
   dp_iterator base;
   size_t next_pattern;
-  char *pattern;        /* the one that is walked */
-  size_t fixed;         /* how many bytes of it come before the first * ? [ */
-  bool has_backslashes; /* it is a path of Windows; so are the results */
+  char *pattern;        /* the pattern that is searched now */
+  size_t fixed;         /* bytes before the first * ? [ */
+  bool has_backslashes; /* the pattern is a Windows path; results get backslashes too */
   bool has_match;
-  DP_ARRAY(found_path) heap; /* the smallest is first */
+  DP_ARRAY(found_path) heap; /* the smallest name is first */
 } matching_iterator;
 
 /* ---- The heap ---- */
@@ -59,7 +59,7 @@ static found_path pop(matching_iterator *iterator) {
   return first;
 }
 
-/* ---- Looking ---- */
+/* ---- Searching ---- */
 static size_t count_slashes(const char *text) {
   size_t count = 0;
   for (; *text; ++text)
@@ -84,7 +84,7 @@ static bool is_folder(const char *path) {
   return result;
 }
 
-/* A star does not match a slash, so folders deeper than the pattern hold nothing. */
+/* A star does not match a slash, so folders deeper than the pattern need no search. */
 static void look_at(matching_iterator *iterator, char *path) {
   bool begins_right = strncmp(path, iterator->pattern, iterator->fixed) == 0;
   if (begins_right && is_folder(path)) {
@@ -108,8 +108,8 @@ static dp_status *look_into(matching_iterator *iterator, const char *folder) {
   return NULL;
 }
 
-/* Looks into folders until a file comes first, or nothing is left. A folder that is not there is an
- * error only when nothing was found. */
+/* Searches folders until a file comes first in the heap, or the heap is empty. A missing folder is
+ * an error only when nothing was found. */
 static dp_status *search(matching_iterator *iterator) {
   dp_status *missing = NULL;
   while (iterator->heap.count > 0 && iterator->heap.items[0].is_folder) {

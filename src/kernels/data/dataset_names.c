@@ -1,10 +1,11 @@
-/* What datasets and iterators are called in messages: a function of the user's that failed is named
- * by the dataset that called it and by the path from the outermost iterator to that dataset's, in
- * TensorFlow's words. Any thread that walks: the iterators above live as long as those below. */
+/* The names of datasets and iterators in error messages. When a function of the user fails, the
+ * message names the dataset that called it and the path from the outermost iterator to that
+ * dataset's iterator, in TensorFlow's words. Any thread that walks may call this: an iterator
+ * outlives the iterators below it. */
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/message.h"
 
-/* The name that the user gave the dataset; empty: none. */
+/* The name that the user gave the dataset; empty when there is none. */
 static dp_view given_name(const dp_node *node) {
   dp_view metadata, name = {0};
   const dp_attr *attr = dp_node_attr(node, "metadata");
@@ -25,8 +26,8 @@ static void add_name(dp_text *text, const dp_dataset *dataset, const dp_node *no
     dp_text_printf(text, "%s:%llu", node->op->name, (unsigned long long)dataset->number);
 }
 
-/* "::ParallelMapV2" of ParallelMapDatasetV2; nothing of a dataset that is only a part of another.
- */
+/* "::ParallelMapV2" for the op ParallelMapDatasetV2; nothing for a dataset that is only a part of
+ * another. */
 static void add_label(dp_text *text, const dp_dataset *dataset) {
   static const char trial[] = "Experimental", kind[] = "Dataset";
   const dp_node *node = dp_dataset_node(dataset);

@@ -1,10 +1,10 @@
-/* Datasets that parse batches of serialized examples: ParseExampleDataset under all its names. An
- * element is one component a feature, in the order of the features' names: a tensor for a dense
- * one, a vector of three variants for a sparse one, a variant for a ragged one.
+/* ParseExampleDataset in all its versions: parses batches of serialized examples. An element has
+ * one component per feature, in the order of the features' names: a tensor for a dense feature, a
+ * vector of three variants for a sparse one, a variant for a ragged one.
  *
- * A walk runs ahead by as many batches as the node wants parallel calls, on a thread of its own;
- * the examples of one batch are parsed on all threads of the device. Batches come in order, which
- * is one of the orders that a walk without one may have. */
+ * A walk runs ahead on a thread of its own, by as many batches as the node wants parallel calls.
+ * The examples of one batch are parsed on all threads of the device. Batches always come in order,
+ * which is also allowed where the node asks for no order. */
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
@@ -17,17 +17,17 @@
 
 typedef struct parse_dataset {
   dp_dataset base;
-  dp_pool *pool; /* the device's threads; borrowed: the process's */
+  dp_pool *pool; /* the device's threads; borrowed, they live as long as the process */
   dp_example_config config;
-  char **keys;              /* what the config's keys point to */
+  char **keys;              /* owns what the config's keys point to */
   dp_partial_shape *shapes; /* of dense features */
   dp_tensor *defaults;      /* of dense features */
-  int32_t *places;          /* of features: which component */
-  int64_t ahead;            /* batches */
+  int32_t *places;          /* the component of each feature */
+  int64_t ahead;            /* batches to run ahead */
 } parse_dataset;
 
 /* ---- Elements ---- */
-/* All strings of the input's components, as one vector. */
+/* All strings of all components, as one vector. */
 static dp_status *join_input(const dp_dataset *input, const dp_tensor *element,
                              dp_tensor *serialized_out) {
   int64_t total = 0, at = 0;
@@ -86,7 +86,7 @@ static dp_status *check_component(const dp_dataset *dataset, int32_t place, int3
   return NULL;
 }
 
-/* What a batch gave, as the components of an element. */
+/* Turns the outputs of dp_example_parse into the components of an element. */
 static dp_status *box(const parse_dataset *dataset, dp_tensor *outputs, dp_tensor *element) {
   const dp_example_config *config = &dataset->config;
   int32_t ns = config->sparse_count, nd = config->dense_count;
@@ -156,7 +156,8 @@ static const dp_dataset_ops parse_ops = {"ParseExample", NULL, dp_dataset_input_
 
 /* ---- Reading the node ---- */
 typedef struct feature_lists {
-  const dp_attr *keys[3], *types[3]; /* sparse, dense, ragged; NULL for those that an op lacks */
+  const dp_attr *keys[3],
+      *types[3]; /* sparse, dense, ragged; NULL where the op has no such attribute */
   const dp_attr *splits;
   int32_t counts[3];
 } feature_lists;
@@ -239,7 +240,7 @@ static dp_status *set_places(parse_dataset *dataset) {
   return NULL;
 }
 
-/* Both orders are kept; a name of another one is refused as TensorFlow does. */
+/* Either setting keeps the order; another value is refused as TensorFlow does. */
 static dp_status *check_order(const dp_node *node) {
   dp_view order;
   if (!dp_node_attr(node, "deterministic"))

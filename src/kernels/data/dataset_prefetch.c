@@ -1,10 +1,10 @@
 /* Walks that run ahead of their reader: Prefetch, ParallelMap, MapAndBatch.
  *
- * A runner on a thread of its own pulls elements from the input into slots; a slot is ready at once
- * (Prefetch) or when its call of the function ends (ParallelMap: several at a time). The reader
- * takes slots in order, or, where order does not matter, the first that is ready. The runner stops
- * when the iterator goes: that triggers the cancel scope that its walk and its calls watch, and
- * waits for both. */
+ * A runner on a thread of its own takes elements from the input and puts them into slots. A slot is
+ * ready at once (Prefetch), or when its call of the function ends (ParallelMap, several calls at a
+ * time). The reader takes slots in order; where order does not matter, it takes the first slot that
+ * is ready. Destroying the iterator triggers the cancel scope that the runner and its calls watch,
+ * then waits for both. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -14,8 +14,8 @@
 
 typedef struct ahead_dataset {
   dp_dataset base;
-  int64_t buffer; /* slots at most; 0: no running ahead */
-  int64_t calls;  /* of the function at a time; 0: no function */
+  int64_t buffer; /* most slots; 0: do not run ahead */
+  int64_t calls;  /* most calls at a time; 0: no function */
   dp_captured function;
   bool is_ordered, preserve_cardinality;
 } ahead_dataset;
@@ -25,7 +25,7 @@ typedef struct slot {
   struct slot *next;
   ahead *owner;
   dp_tensor *element; /* component_count of the dataset */
-  dp_tensor *input;   /* of the call */
+  dp_tensor *input;   /* the arguments of the call */
   dp_status *status;
   bool is_ready, is_end;
 } slot;
@@ -80,7 +80,7 @@ static void end_call(void *arg, dp_status *status, dp_tensor *results, int32_t c
   pthread_mutex_unlock(&ahead->mutex);
 }
 
-/* Waits for room; false when it is time to stop. With the lock held. */
+/* With the lock held: waits for room. False when the runner must stop. */
 static bool wait_for_room(ahead *ahead, const dp_walk *walk) {
   while (!ahead->is_stopping &&
          (ahead->slots >= ahead->buffer || (ahead->calls && ahead->in_flight >= ahead->calls)))
@@ -127,14 +127,14 @@ static void run(void *arg) {
 }
 
 /* ---- The reader ---- */
-/* The slot to read next, unlinked; NULL when none is ready. With the lock held. */
+/* With the lock held: takes the slot to read next off the list; NULL when none is ready. */
 static slot *take_ready(ahead *ahead) {
   slot *previous = NULL, *slot = ahead->first;
   while (slot && !slot->is_ready && !ahead->is_ordered) {
     previous = slot;
     slot = slot->next;
   }
-  if (slot && slot->is_end && previous) /* the end comes behind all elements */
+  if (slot && slot->is_end && previous) /* elements before the end are not ready yet */
     return NULL;
   if (!slot || !slot->is_ready)
     return NULL;
@@ -212,7 +212,7 @@ dp_iterator *dp_iterator_prefetch(dp_iterator *iterator, int64_t buffer) {
 }
 
 /* ---- Datasets ---- */
-/* With a buffer of nothing: the input as it is. */
+/* A buffer of size 0: passes the input on. */
 static dp_status *pass_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                             bool *more_out) {
   return dp_iterator_next_input(base, walk, element, more_out);
@@ -318,7 +318,7 @@ static dp_status *map_and_batch_compute(dp_op_context *context, void *state) {
     return DP_INVALID("batch_size must be greater than zero.");
   dp_dataset *mapped;
   DP_RETURN_IF_ERROR(make_parallel_map(context, calls, &mapped));
-  /* The node's shapes are those of batches; an element's lack the first dimension. */
+  /* The node declares shapes of batches; the shapes of elements lack the first dimension. */
   for (int32_t i = 0; i < mapped->component_count; ++i) {
     dp_partial_shape *shape = &mapped->shapes[i];
     if (shape->rank > 0)

@@ -1,5 +1,5 @@
-/* Datasets that cut batches anew: Rebatch divides each into as many as there are replicas,
- * RebatchV2 makes batches of given sizes out of the rows of many; and DenseToSparseBatch, which
+/* Datasets that change the size of batches. Rebatch divides each batch into one part per replica.
+ * RebatchV2 makes batches of given sizes out of the rows of several batches. DenseToSparseBatch
  * gathers tensors of different shapes into one sparse tensor. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
@@ -10,16 +10,16 @@
 typedef struct rebatch_dataset {
   dp_dataset base;
   int64_t replicas; /* Rebatch */
-  int64_t *sizes;   /* RebatchV2: of the batches, over and over */
+  int64_t *sizes;   /* RebatchV2: the sizes of the batches, used in turn */
   int64_t size_count;
   bool drop_remainder;
 } rebatch_dataset;
 
 typedef struct rebatch_iterator {
   dp_iterator base;
-  dp_tensor *element; /* that is being cut */
-  int64_t row;        /* RebatchV2: the next one of it, -1 when none is left */
-  int64_t turn;       /* which part of the element, which of the sizes */
+  dp_tensor *element; /* the element that is being divided */
+  int64_t row;        /* RebatchV2: the next row of `element`; -1 when none is left */
+  int64_t turn;       /* the next part of the element, or the next of `sizes` */
   bool ended;
 } rebatch_iterator;
 
@@ -45,7 +45,7 @@ static dp_status *create_rows(const dp_tensor *like, int64_t rows, dp_tensor *te
   return dp_tensor_create(like->dtype, &shape, tensor_out);
 }
 
-/* Each component is divided by itself: their first dimensions may differ. */
+/* Components are divided one by one, because their first dimensions may differ. */
 static dp_status *divided_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,
                                bool *more_out) {
   rebatch_iterator *iterator = (rebatch_iterator *)base;
@@ -75,7 +75,7 @@ static dp_status *divided_next(dp_iterator *base, const dp_walk *walk, dp_tensor
   return NULL;
 }
 
-/* A part of an element that goes into the batch. */
+/* Rows of an element that go into the batch. */
 typedef struct piece {
   dp_tensor *element; /* copies, owned */
   int64_t begin, end;
@@ -102,7 +102,7 @@ static dp_status *check_rows(const dp_tensor *element, int32_t components) {
   return NULL;
 }
 
-/* Rows until there are `wanted`, or the input ends. */
+/* Collects rows until there are `wanted`, or the input ends. */
 static dp_status *collect(rebatch_iterator *iterator, const dp_walk *walk, int64_t wanted,
                           piece_list *pieces, int64_t *rows_out) {
   int32_t components = iterator->base.dataset->component_count;
@@ -148,7 +148,7 @@ static dp_status *join(const piece_list *pieces, int32_t component, int64_t rows
   return NULL;
 }
 
-/* No rows, of the shape that is declared; dimensions that nobody knows are 0. */
+/* A tensor without rows, of the declared shape; unknown dimensions are 0. */
 static dp_status *create_empty(const dp_dataset *dataset, int32_t component,
                                dp_tensor *tensor_out) {
   const dp_partial_shape *declared = &dataset->shapes[component];
@@ -258,10 +258,10 @@ static dp_status *sized_compute(dp_op_context *context, void *state) {
 typedef struct sparse_batch_dataset {
   dp_dataset base;
   int64_t size;
-  dp_partial_shape row; /* -1: as large as the largest of the batch */
+  dp_partial_shape row; /* -1: as large as the largest element of the batch */
 } sparse_batch_dataset;
 
-/* Checks an element against the row's shape, and makes room for it in `dims`. */
+/* Checks an element against the row's shape, and enlarges `dims` to hold it. */
 static dp_status *fit_row(const dp_partial_shape *row, const dp_shape *shape, int64_t *dims) {
   if (shape->rank != row->rank)
     return DP_INVALID("Input element had shape (%s) that is incompatible with the row shape (%s).",
@@ -290,7 +290,7 @@ static dp_status *gather_rows(dp_iterator *base, const dp_walk *walk, dp_element
   return NULL;
 }
 
-/* The index of each value: the row, then the place in it. */
+/* The index of each value: the row, then the position in the row. */
 static void write_indices(int64_t row, const dp_shape *shape, int64_t *to) {
   for (int64_t i = 0; i < shape->elements; ++i) {
     int64_t rest = i;
@@ -303,7 +303,7 @@ static void write_indices(int64_t row, const dp_shape *shape, int64_t *to) {
   }
 }
 
-/* parts: indices, values and shape. */
+/* `parts` are indices, values and shape. */
 static dp_status *fill_sparse(const dp_element_list *list, const int64_t *dims, int rank,
                               dp_tensor parts[3]) {
   int64_t total = 0, rows = (int64_t)list->count;

@@ -1,17 +1,16 @@
-/* SaveDataset, SaveDatasetV2 and LoadDataset: a dataset goes to files and comes back from them
- * (dataset_saved_internal.h). The first writes all of it in one step; the second is a dataset that
- * writes what passes through it. */
+/* SaveDataset, SaveDatasetV2 and LoadDataset: datasets in files (dataset_saved_internal.h).
+ * SaveDataset writes all elements in one step. SaveDatasetV2 is a dataset that writes the elements
+ * that pass through it. */
 #include <unistd.h>
 #include "kernels/data/dataset_saved_internal.h"
 #include "kernels/shared/family.h"
-#include "kernels/data/iterator_internal.h"
 
-/* What both that write have. */
+/* What SaveDataset and SaveDatasetV2 share. */
 typedef struct save_settings {
   char *path;
   dp_compression compression;
   dp_captured shard;
-  bool has_shards; /* else all goes to one */
+  bool has_shards; /* a function chooses the shard; else there is one shard */
 } save_settings;
 
 static void settings_deinit(save_settings *settings) {
@@ -102,7 +101,7 @@ static dp_status *save_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
     iterator->has_ended = true;
     return dp_saved_writer_finish(iterator->writer, dp_dataset_cardinality(base->dataset));
   }
-  /* TensorFlow counts from 1 here, if there are as many processors. */
+  /* TensorFlow numbers its shard 1 here when there are two or more processors. */
   int64_t shard = sysconf(_SC_NPROCESSORS_ONLN) > 1;
   dp_status *status = write_element(settings, iterator->writer, walk, dataset->base.component_count,
                                     element, shard);
@@ -144,7 +143,7 @@ typedef struct load_dataset {
 
 typedef struct load_iterator {
   dp_iterator base;
-  dp_iterator *read; /* what the function gave; NULL before the first element */
+  dp_iterator *read; /* the dataset that the function returned; NULL before the first element */
 } load_iterator;
 
 static dp_status *load_next(dp_iterator *base, const dp_walk *walk, dp_tensor *element,

@@ -1,5 +1,6 @@
-/* Datasets in files; see dataset_saved_internal.h. Whoever walks writes and reads, on the thread of
- * the walk. */
+/* Datasets in files: metadata, writing and reading (dataset_saved_internal.h). Files are written
+ * and read on the thread that walks; a writer or an iterator has one user at a time, so there is no
+ * lock. */
 #include "kernels/data/dataset_saved_internal.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ dp_status *dp_saved_path(dp_op_context *context, int32_t slot, char **path_out) 
   return dp_io_path(path, 0, path_out);
 }
 
-/* <folder>/<name>, malloc'd. */
+/* <folder>/<name>; the caller frees it. */
 static char *join(const char *folder, const char *name) {
   dp_text path = {0};
   dp_text_printf(&path, "%s%s%s", folder, *folder ? "/" : "", name);
@@ -95,7 +96,7 @@ struct dp_saved_writer {
   char run[24];
   dp_dataset *dataset; /* retained */
   dp_compression compression;
-  dp_status *failure; /* the first of adding: what was written is not whole, and never will be */
+  dp_status *failure; /* the first error of adding: the run stays incomplete */
   DP_ARRAY(shard_file) shards;
 };
 
@@ -199,7 +200,7 @@ dp_status *dp_saved_writer_add(dp_saved_writer *writer, int64_t shard, const dp_
   return dp_status_retain(writer->failure);
 }
 
-/* Closes all; the first error is what counts. */
+/* Closes all files; returns the first error. */
 static dp_status *close_shards(dp_saved_writer *writer) {
   dp_status *first = NULL;
   for (size_t i = 0; i < writer->shards.count; ++i) {
@@ -259,13 +260,13 @@ typedef struct shard_dataset {
 
 typedef struct shard_iterator {
   dp_iterator base;
-  dp_record_reader *records; /* of the file before next_file */
+  dp_record_reader *records; /* the reader of the file before next_file */
   int64_t next_file;
   bool has_ended;
-  dp_status *failure; /* of reading: there is nothing to go on from */
+  dp_status *failure; /* the first error of reading: every later call returns it */
 } shard_iterator;
 
-/* The first file must be there; a later one that is not is the end. */
+/* The first file must exist; the first later file that does not exist is the end. */
 static dp_status *open_next_file(shard_iterator *iterator) {
   const shard_dataset *dataset = (shard_dataset *)iterator->base.dataset;
   dp_text path = {0};
@@ -358,7 +359,7 @@ static dp_dataset *dataset_of_shard(const char *folder, const dp_dataset *like,
 }
 
 /* ---- Reading: all shards ---- */
-/* A dataset of the shards' datasets, as a tensor. */
+/* A dataset whose elements are the datasets of the shards, as a tensor. */
 static dp_status *nest_shards(const dp_name_list *folders, const dp_dataset *like,
                               dp_compression compression, dp_tensor *tensor_out) {
   dp_dtype variant = DP_VARIANT;
@@ -385,7 +386,7 @@ static dp_status *find_shards(const char *folder, const char *run, dp_name_list 
   return status;
 }
 
-/* What the function gave, if it is a dataset. */
+/* An iterator over the result of the function, which must be a dataset. */
 static dp_status *iterate_result(dp_tensor *results, int32_t count, const dp_dataset *like,
                                  dp_iterator **iterator_out) {
   dp_dataset *dataset;

@@ -1,9 +1,10 @@
-/* Random order and random numbers.
+/* Shuffle, ShuffleAndRepeat and Random.
  *
- * Shuffling: a buffer of elements from which one is drawn at random, in the very order in which
- * TensorFlow draws for the same seeds. Elements of several epochs may be in the buffer; those of
- * the older epoch go first. Where each iteration is to differ, a generator of seeds gives each
- * iterator its own; it belongs to the dataset, or is a resource that several datasets share. */
+ * Shuffling keeps a buffer of elements and draws from it at random, in exactly the order that
+ * TensorFlow draws with the same seeds. The buffer may hold elements of several epochs; those of
+ * the oldest epoch go first. When every iteration must differ, a generator of seeds gives each
+ * iterator seeds of its own. The generator belongs to the dataset, or is a resource that several
+ * datasets share. */
 #include <string.h>
 #include "base/philox.h"
 #include "kernels/data/dataset_internal.h"
@@ -11,7 +12,7 @@
 
 #define MAX_EPOCHS 3
 
-/* One 32-bit number at a time from Philox. */
+/* Philox, one 32-bit number at a time. */
 typedef struct source {
   dp_philox philox;
   uint32_t words[4];
@@ -36,7 +37,7 @@ typedef struct seed_generator {
   dp_resource resource;
   pthread_mutex_t lock;
   uint64_t seed, seed2;
-  bool is_fixed; /* gives its own seeds each time */
+  bool is_fixed; /* gives the same seeds each time */
   source source;
 } seed_generator;
 
@@ -70,8 +71,8 @@ static void generator_next(seed_generator *generator, uint64_t *seed_out, uint64
   pthread_mutex_unlock(&generator->lock);
 }
 
-/* Everything of a generator as numbers: seeds, counter, key, the words at hand and how many of them
- * are used. */
+/* The whole state of a generator as numbers: seeds, counter, key, the words that Philox has made
+ * and how many of them are used. */
 #define SEED_NUMBERS 14
 static void generator_save(seed_generator *generator, dp_seed_list *list) {
   pthread_mutex_lock(&generator->lock);
@@ -112,18 +113,18 @@ static void generator_load(seed_generator *generator, dp_seed_list *list) {
 /* ---- The dataset ---- */
 typedef struct shuffle_dataset {
   dp_dataset base;
-  int64_t size, count;       /* of the buffer; repetitions, -1 without end */
+  int64_t size, count;       /* size of the buffer; repetitions, -1: without end */
   seed_generator *generator; /* retained */
 } shuffle_dataset;
 
 typedef struct epoch {
-  int64_t begin, end; /* positions; modulo the buffer's size they are its slots */
+  int64_t begin, end; /* positions; position % size is a slot of the buffer */
 } epoch;
 
 typedef struct shuffle_iterator {
   dp_iterator base;
   source source;
-  dp_tensor **buffer; /* grows to `size` slots */
+  dp_tensor **buffer; /* grows up to `size` slots */
   int64_t capacity;
   int64_t elements, epochs_done;
   epoch epochs[MAX_EPOCHS + 2];
@@ -135,8 +136,8 @@ static shuffle_dataset *dataset_of(const shuffle_iterator *iterator) {
   return (shuffle_dataset *)iterator->base.dataset;
 }
 
-/* The slot of a position. The buffer grows as it fills, so that a huge size costs nothing by
- * itself; while it is smaller than the size, positions have not wrapped yet. */
+/* The slot of a position. The buffer grows as it fills, so that a huge size costs no memory by
+ * itself. Before it has `size` slots, no position has wrapped. */
 static dp_tensor **slot_of(shuffle_iterator *iterator, int64_t position) {
   int64_t size = dataset_of(iterator)->size, index = position % size;
   if (index >= iterator->capacity) {
@@ -153,7 +154,7 @@ static dp_tensor **slot_of(shuffle_iterator *iterator, int64_t position) {
   return &iterator->buffer[index];
 }
 
-/* The next element of the input, over the ends of epochs. */
+/* The next element of the input; starts the next epoch when one ends. */
 static dp_status *next_element(shuffle_iterator *iterator, const dp_walk *walk, dp_tensor *element,
                                bool *more_out) {
   dp_iterator *base = &iterator->base;
@@ -166,7 +167,7 @@ static dp_status *next_element(shuffle_iterator *iterator, const dp_walk *walk, 
       return NULL;
     }
     if (!iterator->has_data && count == -1)
-      return NULL; /* an empty input without end */
+      return NULL; /* an empty input that repeats without end */
     ++iterator->epochs_done;
     dp_iterator_destroy(base->input);
     base->input = NULL;
@@ -215,7 +216,7 @@ static dp_status *shuffle_next(dp_iterator *base, const dp_walk *walk, dp_tensor
     --iterator->epoch_count;
     memmove(iterator->epochs, iterator->epochs + 1,
             (size_t)iterator->epoch_count * sizeof *iterator->epochs);
-    reseed(iterator); /* each epoch is drawn with seeds of its own */
+    reseed(iterator); /* each epoch has seeds of its own */
   }
   epoch *oldest = &iterator->epochs[0];
   int64_t offset = source_next(&iterator->source) % (oldest->end - oldest->begin);
@@ -274,7 +275,7 @@ static const dp_dataset_ops shuffle_ops = {
     shuffle_save, shuffle_load, .iterate = shuffle_iterate};
 
 /* ---- Kernels ---- */
-/* Of the buffer; all elements fit when it is to be as large as the input, whatever that is. */
+/* The size of the buffer. A size that stands for "unknown" means that all elements fit. */
 static dp_status *read_size(dp_op_context *context, int64_t *size_out) {
   int64_t size;
   DP_RETURN_IF_ERROR(dp_dataset_scalar(context, 1, "buffer_size", &size));
@@ -316,8 +317,8 @@ static dp_status *own_generator(dp_op_context *context, seed_generator **generat
   return NULL;
 }
 
-/* The generator behind a handle; a node that has one without an object gets its own, with seeds
- * that nobody knows when the node names none. */
+/* The generator behind a handle. Where the handle has no object, a new one: with the node's seeds
+ * in V3, with random seeds in V2. */
 static dp_status *shared_generator(dp_op_context *context, int32_t slot,
                                    seed_generator **generator_out) {
   dp_status *status = dp_op_resource(context, slot, &generator_ops, (dp_resource **)generator_out);
@@ -339,7 +340,7 @@ static dp_status *shuffle_compute(dp_op_context *context, void *state) {
 static dp_status *shuffle_v2_compute(dp_op_context *context, void *state) {
   seed_generator *generator;
   int64_t size;
-  DP_RETURN_IF_ERROR(read_size(context, &size)); /* its error before that of a bad handle */
+  DP_RETURN_IF_ERROR(read_size(context, &size)); /* its error comes before that of a bad handle */
   DP_RETURN_IF_ERROR(shared_generator(context, 2, &generator));
   return make_shuffled(context, 1, generator, "Shuffle");
 }
@@ -416,7 +417,7 @@ static const dp_dataset_ops random_ops = {
     "Random",    NULL,        random_cardinality,       random_destroy,
     random_save, random_load, .iterate = random_iterate};
 
-/* With the generator behind the handle in V2, unless that has none. */
+/* The generator behind the handle in V2; a new one where there is no handle or no object. */
 static dp_status *random_generator(dp_op_context *context, seed_generator **generator_out) {
   int64_t seed, seed2;
   bool rerandomizes = false;
@@ -485,7 +486,7 @@ static dp_status *dummy_compute(dp_op_context *context, void *state) {
 }
 
 static dp_status *delete_compute(dp_op_context *context, void *state) {
-  return NULL; /* the object ends with its last handle */
+  return NULL; /* the object is destroyed with its last handle */
 }
 
 #define ROW(name, body)                                                                            \

@@ -1,10 +1,10 @@
-/* Datasets that choose among the elements of others: Take, Skip, Repeat, Shard, Concatenate, Zip,
- * and those that only pass them on (they tell TensorFlow's own optimizer something). */
+/* Simple datasets over the elements of others: Take, Skip, Repeat, Shard, Concatenate and Zip. Also
+ * the ops that pass every element on and exist only to tell TensorFlow's optimizer something. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
 
-/* One number, whose meaning the kind knows. */
+/* A number or two, whose meaning depends on the kind. */
 typedef struct count_dataset {
   dp_dataset base;
   int64_t count, index;
@@ -51,7 +51,7 @@ static dp_status *skip_next(dp_iterator *base, const dp_walk *walk, dp_tensor *e
                             bool *more_out) {
   count_iterator *iterator = (count_iterator *)base;
   int64_t count = count_of(base);
-  if (count < 0) /* nothing is left */
+  if (count < 0) /* skips everything */
     return NULL;
   while (iterator->position < count) {
     DP_RETURN_IF_ERROR(dp_iterator_next_input(base, walk, element, more_out));
@@ -89,7 +89,7 @@ static dp_status *repeat_next(dp_iterator *base, const dp_walk *walk, dp_tensor 
     dp_iterator_destroy(base->input);
     base->input = NULL;
     ++iterator->position;
-    if (is_first && count < 0) /* an empty input for ever */
+    if (is_first && count < 0) /* an empty input repeated without end */
       return NULL;
   }
   return NULL;
@@ -177,7 +177,7 @@ static dp_status *concatenate_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, dataset);
 }
 
-/* ---- Zip: all its datasets are others ---- */
+/* ---- Zip: base.others are all its datasets ---- */
 static dp_status *zip_next(dp_iterator *iterator, const dp_walk *walk, dp_tensor *element,
                            bool *more_out) {
   const dp_dataset *dataset = iterator->dataset;
@@ -185,7 +185,7 @@ static dp_status *zip_next(dp_iterator *iterator, const dp_walk *walk, dp_tensor
   for (size_t i = 0; i < dataset->others.count; ++i) {
     DP_RETURN_IF_ERROR(dp_iterator_next(iterator->others[i], walk, element + at, more_out));
     if (!*more_out)
-      return NULL; /* the first that ends, ends all */
+      return NULL; /* the first that ends, ends the whole */
     at += dataset->others.items[i]->component_count;
   }
   return NULL;
@@ -291,7 +291,7 @@ static dp_status *pass_compute(dp_op_context *context, void *state) {
   return NULL;
 }
 
-/* With a number of threads, which is ours to choose. */
+/* Passes elements on. The number of threads is checked and ignored: we choose it. */
 static dp_status *threads_compute(dp_op_context *context, void *state) {
   int64_t count;
   const char *name = context->node->op->inputs[1].name;
@@ -301,14 +301,14 @@ static dp_status *threads_compute(dp_op_context *context, void *state) {
   return pass_compute(context, state);
 }
 
-/* With a name under which nobody asks for statistics. */
+/* Passes elements on. The tag for statistics is checked and ignored. */
 static dp_status *tagged_compute(dp_op_context *context, void *state) {
   if (dp_op_input(context, 1)->shape.rank != 0)
     return DP_INVALID("tag must be a scalar");
   return pass_compute(context, state);
 }
 
-/* With the name of a change of the graph that TensorFlow's optimizer may know. */
+/* Passes elements on. The name of an optimizer's rewrite is checked and ignored. */
 static dp_status *rewrite_compute(dp_op_context *context, void *state) {
   if (dp_op_input(context, 1)->shape.rank != 0)
     return DP_INVALID("rewrite_name must be a scalar");

@@ -1,11 +1,11 @@
-/* SnapshotDatasetV2 (Dataset.snapshot): the first walk to the end writes what passes through it to
- * files (dataset_saved_internal.h), later ones read these instead of their input.
+/* SnapshotDatasetV2 (Dataset.snapshot). The first walk that reaches the end leaves all elements in
+ * files (dataset_saved_internal.h); later walks read the files instead of the input.
  *
- *   <path>/<hash of the input>/     a folder for each pipeline; its name is our own, not
- * TensorFlow's
+ *   <path>/<hash of the input>/     a folder per pipeline; the hash is ours, not TensorFlow's
  *
- * A walk decides when it takes its first element. What another began and did not finish is not
- * read, however old it is: the walk writes a run of its own, and who finishes last counts. */
+ * A walk decides whether to read or write when it takes its first element. It never reads a run
+ * that is incomplete, however old: it writes a run of its own. The run that is finished last
+ * counts. */
 #include <stdio.h>
 #include <string.h>
 #include "kernels/data/dataset_saved_internal.h"
@@ -14,7 +14,7 @@
 typedef struct snapshot_dataset {
   dp_dataset base;
   char hash[24];
-  char *read_folder, *write_folder; /* the same but for the prefixes that a node may give */
+  char *read_folder, *write_folder; /* equal, except for prefixes that the node may give */
   dp_compression compression;
   dp_captured reader, shard;
 } snapshot_dataset;
@@ -23,7 +23,7 @@ typedef struct snapshot_iterator {
   dp_iterator base;
   dp_iterator *read;       /* NULL while writing */
   dp_saved_writer *writer; /* NULL while reading */
-  bool has_ended;          /* of writing */
+  bool has_ended;          /* writing only */
 } snapshot_iterator;
 
 /* ---- Walking ---- */
@@ -38,7 +38,7 @@ static dp_status *begin_writing(snapshot_iterator *iterator, const snapshot_data
                                 dataset->compression, &iterator->writer);
 }
 
-/* OUT_OF_RANGE would be taken for the end of the dataset. */
+/* Replaces OUT_OF_RANGE, which would be taken for the end of the dataset. */
 static dp_status *read_metadata(const snapshot_dataset *dataset, dp_saved_metadata *metadata_out,
                                 bool *exists_out) {
   dp_status *status = dp_saved_metadata_read(dataset->read_folder, metadata_out, exists_out);
@@ -70,8 +70,8 @@ static dp_status *write_element(snapshot_iterator *iterator, const dp_walk *walk
   return dp_saved_writer_add(iterator->writer, shard, element);
 }
 
-/* An element that the input or the function of shards refuses is not among those written; who walks
- * on nevertheless has the rest. */
+/* An element is not written when the input or the shard function fails for it. A reader that goes
+ * on after the error gets the rest. */
 static dp_status *pass_on(snapshot_iterator *iterator, const dp_walk *walk, dp_tensor *element,
                           bool *more_out) {
   dp_iterator *base = &iterator->base;
@@ -148,7 +148,8 @@ static dp_status *make_folder(const snapshot_dataset *dataset, const dp_node *no
   return NULL;
 }
 
-/* The node's own if it has a valid one: who rewrites a pipeline keeps its snapshots so. */
+/* The hash that the node gives, if hash_valid is set, so that a rewritten pipeline can keep its
+ * snapshots; else our own. */
 static dp_status *find_hash(snapshot_dataset *dataset, const dp_node *node) {
   bool is_given;
   int64_t given;

@@ -1,4 +1,6 @@
-/* Datasets that come from tensors and numbers: Tensor, TensorSlice, SparseTensorSlice, Range. */
+/* Datasets of tensors and numbers: Tensor (one element), TensorSlice (one per row),
+ * SparseTensorSlice and Range. A dataset retains its tensors; an element shares their memory where
+ * alignment allows it. */
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
@@ -7,7 +9,7 @@
 typedef struct tensor_dataset {
   dp_dataset base;
   dp_tensor *components;
-  int64_t count; /* of elements: 1, or the rows */
+  int64_t count; /* number of elements: 1, or the number of rows */
   bool is_sliced;
 } tensor_dataset;
 
@@ -16,13 +18,13 @@ typedef struct counting_iterator {
   int64_t next;
 } counting_iterator;
 
-/* One row of a tensor as a tensor of its own, without its first dimension. */
+/* One row of a tensor, without the first dimension. */
 static dp_status *take_row(const dp_tensor *tensor, int64_t row, dp_tensor *row_out) {
   dp_shape shape = dp_shape_remove(&tensor->shape, 0);
   if (dp_dtype_is_plain(tensor->dtype) &&
       (size_t)shape.elements * dp_dtype_size(tensor->dtype) >= 4096) {
     dp_tensor slice = dp_tensor_slice(tensor, row, row + 1);
-    if ((uintptr_t)slice.data % DP_BUFFER_ALIGNMENT == 0) { /* large and aligned: shared */
+    if ((uintptr_t)slice.data % DP_BUFFER_ALIGNMENT == 0) { /* aligned: share the memory */
       *row_out = dp_tensor_reshaped(&slice, &shape);
       dp_tensor_deinit(&slice);
       return NULL;

@@ -1,5 +1,5 @@
-/* The threads that walk through datasets: as many as wait at one time, because a walk may wait for
- * another one. A thread without work stays ten seconds for the next, then ends. */
+/* The threads that walk through datasets. There are as many as there are walks at one time, without
+ * limit, because a walk may wait for another one. An idle thread ends after ten seconds. */
 #include <errno.h>
 #include <time.h>
 #include "base/log.h"
@@ -18,7 +18,7 @@ static struct {
   pthread_cond_t wanted;
   task *first, *last;
   int idle;    /* threads that wait for a task */
-  int waiting; /* tasks */
+  int waiting; /* tasks that wait for a thread */
 } crew = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
 
 static task *take_task(void) {
@@ -95,4 +95,25 @@ dp_status *dp_dataset_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, cons
   }
   pthread_cond_timedwait(changed, mutex, &until);
   return dp_cancel_status(walk->cancel);
+}
+
+/* ---- Work that waits ---- */
+typedef struct waiting_work {
+  dp_op_context *context;
+  void *state;
+  dp_waiting_fn work;
+} waiting_work;
+
+static void run_work(void *arg) {
+  waiting_work *work = arg;
+  dp_op_context *context = work->context;
+  dp_status *status = work->work(context, work->state);
+  dp_free(work);
+  dp_op_done(context, status);
+}
+
+void dp_dataset_compute(dp_op_context *context, void *state, dp_waiting_fn work) {
+  waiting_work *waiting = DP_NEW(waiting_work);
+  *waiting = (waiting_work){context, state, work};
+  dp_dataset_run(run_work, waiting);
 }

@@ -1,10 +1,10 @@
-/* Datasets as values: one made of tensors that the graph holds (ListDataset), one inside another
- * variant (WrapDatasetVariant), one out of several that are the same (ChooseFastestDataset), one
- * element by its number (GetElementAtIndex); and the handles of thread pools, which are ours to
- * choose and so hold nothing. */
+/* Datasets as values: ListDataset (elements are tensors of the graph), WrapDatasetVariant (a
+ * dataset in a second variant), ChooseFastestDataset (one of several equal datasets),
+ * GetElementAtIndex; and handles of thread pools, which hold nothing, because we choose the
+ * threads. */
+#include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/handle.h"
-#include "kernels/data/iterator_internal.h"
 
 /* ---- ListDataset ---- */
 static dp_status *list_compute(dp_op_context *context, void *state) {
@@ -57,7 +57,7 @@ static dp_status *unwrap_compute(dp_op_context *context, void *state) {
   return dp_dataset_output(context, 0, dp_dataset_retain(variant->object));
 }
 
-/* ---- ChooseFastestDataset: all inputs give the same, so the first will do ---- */
+/* ---- ChooseFastestDataset: all inputs give the same elements, so the first is taken ---- */
 typedef struct same_dataset {
   dp_dataset base;
   int64_t cardinality;
@@ -79,7 +79,8 @@ static int64_t same_cardinality(dp_dataset *dataset) {
 static const dp_dataset_ops same_ops = {"ChooseFastest", &same_iterator_ops, same_cardinality,
                                         NULL};
 
-/* Refuses an input that cannot be the same; what it knows of shapes and number is added. */
+/* Refuses an input that cannot be equal to the others. Adds what it knows of shapes and
+ * cardinality. */
 static dp_status *join_same(same_dataset *dataset, dp_dataset *input, int32_t index) {
   dp_dataset *base = &dataset->base;
   if (!dp_dataset_same_dtypes(base, input))
@@ -127,7 +128,7 @@ static dp_status *fastest_compute(dp_op_context *context, void *state) {
 /* ---- GetElementAtIndex ---- */
 static dp_status *check_index(dp_dataset *dataset, int64_t index) {
   int64_t cardinality = dp_dataset_cardinality(dataset);
-  if (!dataset->ops->cardinality) /* a kind whose elements are never counted before they come */
+  if (!dataset->ops->cardinality) /* this kind never knows its cardinality */
     return dp_status_create(DP_UNIMPLEMENTED, "Random access is not implemented for dataset %s",
                             dataset->ops->name);
   if (cardinality < 0)
@@ -149,7 +150,7 @@ static dp_status *set_components(dp_op_context *context, const dp_dataset *datas
   return NULL;
 }
 
-/* A walk to the element: any dataset can do that. */
+/* Walks from the beginning to the element, which works for every dataset. */
 static dp_status *at_index(dp_op_context *context, void *state) {
   dp_dataset *dataset;
   int64_t index;

@@ -1,5 +1,6 @@
-/* Windows of neighbouring elements that move over a dataset: Window, whose windows are datasets,
- * and SlidingWindow, whose windows are batches. */
+/* Window and SlidingWindow: windows of consecutive elements. Window gives each window as one
+ * dataset per component; SlidingWindow gives it as a batch. Also the dataset of elements in memory,
+ * which windows and groups (dataset_group.c) consist of. */
 #include <stdio.h>
 #include <string.h>
 #include "kernels/data/dataset_internal.h"
@@ -57,7 +58,7 @@ dp_dataset *dp_dataset_of_elements(int32_t components, const dp_dtype *dtypes,
   return &dataset->base;
 }
 
-/* ---- Window: each element is a dataset a component; or stacked ---- */
+/* ---- Window: each element is one dataset per component, or stacked ---- */
 typedef struct window_dataset {
   dp_dataset base;
   int64_t size, shift, stride;
@@ -100,7 +101,7 @@ static dp_status *window_element(dp_iterator *base, int64_t count, dp_tensor *el
   return NULL;
 }
 
-/* Throws away what no later window needs, and passes over what lies between two windows. */
+/* Drops elements that no later window needs, and skips those between two windows. */
 static dp_status *window_advance(dp_iterator *base, const dp_walk *walk) {
   window_iterator *iterator = (window_iterator *)base;
   window_dataset *dataset = (window_dataset *)base->dataset;
@@ -155,7 +156,7 @@ static int64_t window_cardinality(dp_dataset *base) {
   int64_t input = dp_dataset_cardinality(base->input);
   if (input < 0)
     return input;
-  if (dataset->drop_remainder && dataset->is_stacked) /* TensorFlow's answer, if not the truth */
+  if (dataset->drop_remainder && dataset->is_stacked) /* TensorFlow's answer, though wrong */
     return input / dataset->shift;
   if (dataset->drop_remainder) {
     int64_t rest = input - ((dataset->size - 1) * dataset->stride + 1);
@@ -166,7 +167,7 @@ static int64_t window_cardinality(dp_dataset *base) {
 
 static const dp_dataset_ops window_ops = {"Window", &window_iterator_ops, window_cardinality, NULL};
 
-/* `stride_name` as TensorFlow's message has it. */
+/* TensorFlow's messages call the stride `stride_name`. */
 static dp_status *make_window(dp_op_context *context, const char *prefix, const char *stride_name,
                               window_dataset **dataset_out) {
   dp_dataset *input;

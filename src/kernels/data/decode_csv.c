@@ -1,4 +1,6 @@
-/* DecodeCSV: lines of RFC 4180's kind, a column an output. */
+/* DecodeCSV: each input string is one record of RFC 4180, each output one column. Records are split
+ * into fields first, with quotes removed; then each selected field is converted to the dtype of its
+ * output, or replaced by the default. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -9,7 +11,7 @@ typedef struct csv_state {
   char delimiter;
   bool uses_quotes;
   bool ends_plain[256]; /* bytes that end an unquoted field, or may not be in one */
-  char *missing;        /* text that stands for no value */
+  char *missing;        /* text that means "no value" */
   size_t missing_length;
   int32_t selected_count; /* 0: all columns */
   int64_t *selected;
@@ -58,10 +60,10 @@ static void csv_destroy(void *memory) {
 }
 
 /* ---- Fields ---- */
-/* The fields of one record: views into it, or into `space` where quotes were taken out. */
+/* The fields of one record: views into the record, or into `space` where quotes were removed. */
 typedef struct fields {
   DP_ARRAY(dp_view) views;
-  DP_ARRAY(char) space; /* has room for the whole record, so it does not move under the views */
+  DP_ARRAY(char) space; /* has room for the whole record, so that it never moves */
 } fields;
 
 static dp_status *plain_field(const csv_state *state, dp_view record, size_t *at,

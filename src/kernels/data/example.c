@@ -1,4 +1,5 @@
-/* Features out of messages; the contracts are in example_internal.h. */
+/* Features of Example messages, parsed in place; the contracts are in example_internal.h. Values
+ * are counted in one pass and copied in a second, so the caller allocates once. */
 #include "kernels/data/example_internal.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ static bool count_varints(dp_view bytes, int64_t *count) {
   return length == 0;
 }
 
-/* A list's field 1: strings, or numbers alone or packed. Other fields are passed over. */
+/* Counts the values in field 1 of a list: strings, or numbers that may be packed. Other fields are
+ * skipped. */
 static bool count_values(dp_feature *feature) {
   dp_view rest = feature->list;
   dp_message_field field;

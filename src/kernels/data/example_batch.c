@@ -1,4 +1,6 @@
-/* Batches of examples; the contract is in example_batch_internal.h. */
+/* Batches of Examples, parsed in two passes over ranges of examples on many threads; the contract
+ * is in example_batch_internal.h. Each thread writes only the slots of its own examples; the first
+ * failure, by example, wins. */
 #include "kernels/data/example_batch_internal.h"
 
 #include <pthread.h>
@@ -87,13 +89,13 @@ typedef struct batch {
   dp_pool *pool;
   bool is_single; /* a scalar */
   int64_t size;
-  dp_feature *found;   /* size rows of count */
-  int64_t *offsets;    /* count rows of size + 1: values of sparse and ragged ones before each */
-  dp_tensor *results;  /* the caller's */
-  dp_tensor **outputs; /* values, for each wanted feature */
+  dp_feature *found;  /* [size][count] */
+  int64_t *offsets;   /* [count][size + 1]: number of SPARSE or RAGGED values before each example */
+  dp_tensor *results; /* the caller's */
+  dp_tensor **outputs; /* the values of each wanted feature */
   dp_tensor **indices; /* SPARSE: indices; RAGGED: row splits */
   pthread_mutex_t lock;
-  int64_t failed; /* the first example that failed, and why */
+  int64_t failed; /* the first example that failed, and its error */
   dp_status *failure;
 } batch;
 
@@ -132,7 +134,8 @@ static dp_status *missing_feature(const batch *work, int64_t example,
                     wanted->key.data, dp_dtype_name(wanted->dtype));
 }
 
-/* The number of values does not fit the shape; TensorFlow words it by how it came upon it. */
+/* The number of values does not fit the shape. TensorFlow has several wordings, depending on where
+ * it notices. */
 static dp_status *wrong_count(const batch *work, int64_t example, const dp_example_feature *wanted,
                               int64_t count) {
   dp_text what = {0};
@@ -205,9 +208,9 @@ static dp_status *refuse_message(dp_view bytes) {
   return status;
 }
 
-/* Of several with one key the last one counts, and of several that are wrong it is the last one
- * that is told: they are looked at from the end on. One without values lets those before it count,
- * but not in a batch whose lengths vary. */
+/* Entries are read from the last to the first: when a key comes twice, the last one counts, and of
+ * several errors the last one is reported. An entry without values lets an earlier one count,
+ * except for sparse and ragged features of a batch. */
 static dp_status *find_features(batch *work, int64_t example, dp_feature_entries *entries) {
   dp_view bytes = dp_string_at(work->serialized, example);
   dp_feature *found = work->found + example * work->config->count;
@@ -253,7 +256,7 @@ static int64_t count_of(const batch *work, int64_t example, int32_t k) {
   return feature->dtype ? feature->count : 0;
 }
 
-/* Offsets of each example's values; gives the largest number of values too. */
+/* Offsets of each example's values; returns the largest number of values. */
 static int64_t add_up(batch *work, int32_t k) {
   int64_t *offsets = work->offsets + k * (work->size + 1), largest = 0;
   offsets[0] = 0;
@@ -302,7 +305,7 @@ static dp_status *allocate_dense(batch *work, int32_t k, int32_t output) {
   return dp_tensor_create(wanted->dtype, &shape, work->outputs[k]);
 }
 
-/* The splits of one example alone are empty. */
+/* The row splits of a scalar are empty. */
 static dp_status *allocate_ragged(batch *work, int32_t k, int32_t output) {
   add_up(work, k);
   dp_shape values = dp_shape_vector(work->offsets[k * (work->size + 1) + work->size]);

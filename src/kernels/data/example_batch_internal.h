@@ -1,12 +1,12 @@
-/* Batches of examples to sparse, dense and ragged tensors: what the ops and the datasets that parse
- * examples share.
+/* Parsing batches of Examples to sparse, dense and ragged tensors. The parsing ops (example_ops.c)
+ * and the parsing datasets (dataset_parse.c) share this.
  *
- * A config says which features are wanted, sparse ones first, then dense, then ragged ones; it is
- * read by any number of threads at once. Parsing makes two passes over the batch, each on many
- * threads: the first finds, checks and counts the features that are wanted, the second writes them
- * to where the counts put them. */
-#ifndef DP_KERNELS_EXAMPLE_BATCH_INTERNAL_H
-#define DP_KERNELS_EXAMPLE_BATCH_INTERNAL_H
+ * A config lists the wanted features: first the sparse, then the dense, then the ragged ones. Any
+ * number of threads may read it at once. Parsing makes two passes over the batch, each on many
+ * threads. The first pass finds, checks and counts the wanted features; the second writes their
+ * values to the places that the counts give. */
+#ifndef DP_KERNELS_DATA_EXAMPLE_BATCH_INTERNAL_H
+#define DP_KERNELS_DATA_EXAMPLE_BATCH_INTERNAL_H
 
 #include "base/map.h"
 #include "base/thread.h"
@@ -19,48 +19,50 @@ typedef enum dp_example_kind {
   DP_EXAMPLE_RAGGED
 } dp_example_kind;
 
-/* A feature that is asked for. */
+/* A wanted feature. */
 typedef struct dp_example_feature {
   dp_view key; /* borrowed */
   dp_example_kind kind;
   dp_dtype dtype;
-  dp_dtype splits; /* RAGGED: dtype of its row splits */
-  /* DENSE */
-  const dp_partial_shape *shape; /* its first dimension may be unknown: then rows are padded */
+  dp_dtype splits; /* RAGGED: dtype of the row splits */
+  /* DENSE: */
+  const dp_partial_shape *shape; /* when its first dimension is unknown, rows are padded */
   bool is_padded;
-  int64_t stride; /* values in a row of the first dimension; of all when it is not padded */
+  int64_t stride; /* values per row of the first dimension when padded, else values in all */
   const dp_tensor *fallback;
 } dp_example_feature;
 
 typedef struct dp_example_config {
   int32_t sparse_count, dense_count, ragged_count, count;
   dp_example_feature *features;
-  dp_map *by_key; /* to features */
+  dp_map *by_key; /* from key to feature */
 } dp_example_config;
 
-/* Features with their kinds alone. */
+/* Makes the features with their kinds; nothing else is set. */
 void dp_example_config_init(dp_example_config *config, int32_t sparse_count, int32_t dense_count,
                             int32_t ragged_count);
 void dp_example_config_deinit(dp_example_config *config);
-/* Names feature k; of two with one name the last is found. */
+/* Sets the key of feature k. When two features have one key, lookups find the later. */
 void dp_example_set_key(dp_example_config *config, int32_t k, dp_view key);
-/* The shape of dense feature `index` (all but its first dimension known) and what stands in for
- * values that are missing; both are borrowed. */
+/* Sets the shape of dense feature `index` (all dimensions but the first must be known) and the
+ * default for missing values. Both are borrowed. */
 DP_MUST_USE dp_status *dp_example_set_dense(dp_example_config *config, int32_t index,
                                             const dp_partial_shape *shape,
                                             const dp_tensor *fallback);
-/* The dense shapes of a node, checked: as many as `count`. */
+/* Reads and checks attribute dense_shapes, which must have `count` shapes. */
 DP_MUST_USE dp_status *dp_example_read_shapes(const dp_node *node, int32_t count,
                                               dp_partial_shape **shapes_out);
 
-/* How many tensors a batch gives. */
+/* The number of tensors that dp_example_parse gives. */
 static inline int32_t dp_example_output_count(const dp_example_config *config) {
   return 3 * config->sparse_count + config->dense_count + 2 * config->ragged_count;
 }
-/* Parses a vector of examples, or a scalar, whose outputs lack the dimension of the batch. `names`
- * are for messages and may be NULL; `pool` may be NULL. Into `outputs`, unset tensors: indices,
- * values and shapes of the sparse features, the dense ones, values and row splits of the ragged
- * ones. The caller clears them, after an error too. */
+/* Parses a vector of Examples, or a scalar, for which the outputs have no batch dimension. `names`
+ * are for error messages and may be NULL; `pool` may be NULL.
+ *
+ * `outputs` are unset tensors, in this order: indices, then values, then shapes of the sparse
+ * features; the dense features; values, then row splits of the ragged features. The caller clears
+ * them, also after an error. */
 DP_MUST_USE dp_status *dp_example_parse(const dp_example_config *config,
                                         const dp_tensor *serialized, const dp_tensor *names,
                                         dp_pool *pool, dp_tensor *outputs);

@@ -1,8 +1,8 @@
-/* DecodeJSONExample: Examples in protobuf's JSON to the bytes of the message.
+/* DecodeJSONExample: Examples in protobuf's JSON become serialized messages.
  *
- * What is read is written at once, in the order of the text and one field a value, as TensorFlow's
- * converter does; a message inside another is written to a text of its own first, for its length
- * stands before it. */
+ * Each value is written as soon as it is read, in the order of the text and as one field per value,
+ * as TensorFlow's converter does. A nested message is first written to a buffer of its own, because
+ * its length comes before it. */
 #include "kernels/shared/family.h"
 
 #include <float.h>
@@ -12,7 +12,7 @@
 #include "kernels/shared/message.h"
 #include "kernels/text/string.h"
 
-/* Reads one value and adds what it says to the message. */
+/* Reads one value and appends its field to the message. */
 typedef bool (*value_fn)(dp_json *json, dp_text *message);
 
 static void add_tag(dp_text *text, uint32_t number, dp_message_type type) {
@@ -81,7 +81,7 @@ static bool read_float(dp_json *json, dp_text *message) {
   return good;
 }
 
-/* Negative when it is none. */
+/* -1 when it is no digit of base64. */
 static int digit_of(char c) {
   return c >= 'A' && c <= 'Z'   ? c - 'A'
          : c >= 'a' && c <= 'z' ? c - 'a' + 26
@@ -91,7 +91,7 @@ static int digit_of(char c) {
                                 : -1;
 }
 
-/* Either alphabet of base64; its end may lack the signs that fill it up. */
+/* Both alphabets of base64; the '=' at the end may be missing. */
 static bool decode_base64(dp_view input, dp_text *bytes) {
   size_t length = input.length;
   if (length > 0 && length % 4 == 0 && input.data[length - 1] == '=')
@@ -149,11 +149,11 @@ static bool read_values(dp_json *json, dp_text *message, const list_kind *kind) 
 
 /* ---- Messages ---- */
 typedef struct object_reader {
-  /* The value behind a name. */
+  /* Reads the value of member `name`. */
   bool (*member)(struct object_reader *reader, dp_json *json, dp_view name, dp_text *message);
   const list_kind *kind; /* of lists */
-  dp_map *seen;          /* of maps: the names that were there */
-  bool is_set;           /* of one that holds one of several: whether it has it */
+  dp_map *seen;          /* maps: the names so far */
+  bool is_set;           /* oneofs: whether a member was set */
 } object_reader;
 
 static bool read_object(object_reader *reader, dp_json *json, dp_text *message) {
@@ -171,7 +171,7 @@ static bool read_object(object_reader *reader, dp_json *json, dp_text *message) 
   return good;
 }
 
-/* Reads an object into a message of its own and adds that as field `number`. */
+/* Reads an object into a buffer and appends that as field `number`. */
 static bool add_object(object_reader *reader, dp_json *json, uint32_t number, dp_text *message) {
   dp_text inner = {0};
   bool good = read_object(reader, json, &inner);

@@ -1,5 +1,5 @@
-/* ParseExample, its second form, and ParseSingleExample: what they read from their nodes and their
- * inputs. The parsing itself is in example_batch.c. */
+/* ParseExample, ParseExampleV2 and ParseSingleExample: they read attributes and inputs into a
+ * config. The parsing is in example_batch.c. */
 #include "kernels/shared/family.h"
 
 #include "kernels/data/example_batch_internal.h"
@@ -73,7 +73,7 @@ typedef struct example_call {
   dp_example_config config;
 } example_call;
 
-/* The keys as the op has them: attributes, a scalar each, or one vector a kind. */
+/* The key of feature k: an attribute, a scalar input, or an element of a vector input. */
 static dp_status *read_key(const example_call *call, int32_t k, int32_t slot, int32_t first,
                            dp_view *out) {
   if (call->state->keys) {

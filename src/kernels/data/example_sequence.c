@@ -1,7 +1,7 @@
-/* ParseSequenceExample, its second form, and ParseSingleSequenceExample: examples that also have
- * lists of features, one feature for each moment. The context's features are lists of one moment
- * here, so that both are read, checked and written by the same code; what is found comes first,
- * then what it needs of memory, then the values. */
+/* ParseSequenceExample, ParseSequenceExampleV2 and ParseSingleSequenceExample: Examples that also
+ * have feature lists, with one feature per moment in time. A feature of the context is treated as a
+ * list of one moment, so that one code reads, checks and writes both. There are three phases: find
+ * the features, allocate the outputs, write the values. */
 #include "kernels/shared/family.h"
 
 #include <stdio.h>
@@ -12,36 +12,36 @@
 
 typedef enum sequence_form { SPARSE, DENSE, RAGGED, FORMS } sequence_form;
 
-/* What the node says of one form, of the context's features or of the lists. */
+/* The attributes for one form (sparse, dense, ragged) of the context's features or of the lists. */
 typedef struct sequence_group {
   int32_t count;
   const dp_attr *types;
   const dp_attr *shapes; /* DENSE */
   const dp_attr *keys;   /* as attributes; NULL: inputs */
-  int32_t first_key;     /* input: one scalar each, or one vector */
+  int32_t first_key;     /* input: a scalar per key, or one vector */
   bool is_vector;
-  int32_t outputs[3]; /* the first slot of each kind of output, -1 for one that is not there */
-  int32_t defaults;   /* the first input with one; -1: none */
+  int32_t outputs[3]; /* the first slot of each kind of output; -1: none */
+  int32_t defaults;   /* the first input with a default; -1: none */
 } sequence_group;
 
 typedef struct sequence_state {
-  sequence_group groups[2][FORMS]; /* of the context, of the lists */
+  sequence_group groups[2][FORMS]; /* [0] the context, [1] the lists */
   int32_t names;                   /* input with names for messages */
 } sequence_state;
 
-/* A feature that is asked for, and what was found of it. */
+/* A wanted feature, and what was found of it. */
 typedef struct wanted_sequence {
   dp_view key;
   sequence_form form;
   bool is_list;
-  bool may_lack; /* a dense list that is taken as empty when it is not there */
+  bool may_lack; /* a dense list that may be missing: it is then empty */
   dp_dtype dtype;
   const dp_partial_shape *shape;
-  int64_t stride; /* values of one moment, DENSE */
+  int64_t stride; /* DENSE: values per moment */
   const dp_tensor *fallback;
   DP_ARRAY(dp_feature) moments; /* of all examples */
   int64_t *lengths;             /* moments of each example */
-  int64_t longest, widest;      /* most moments, most values in one */
+  int64_t longest, widest;      /* most moments of an example, most values of a moment */
   int64_t total;                /* values */
 } wanted_sequence;
 
@@ -53,7 +53,7 @@ typedef struct sequence_run {
   bool is_single;
   int32_t count;
   wanted_sequence *wanted;
-  dp_map *by_key[2]; /* of the context, of the lists */
+  dp_map *by_key[2]; /* [0] the context, [1] the lists */
 } sequence_run;
 
 /* ---- Reading the node ---- */
@@ -151,7 +151,7 @@ static dp_status *read_key(const sequence_run *run, const sequence_group *group,
   return NULL;
 }
 
-/* The lists that may lack: a bool for each, or their names. */
+/* Whether a list may be missing: the input has one bool per list, or the lists' names. */
 static dp_status *may_lack(const sequence_run *run, int32_t index, dp_view key, bool *out) {
   static const char name[] = "feature_list_dense_missing_assumed_empty";
   const dp_node *node = run->context->node;
@@ -227,7 +227,7 @@ static dp_view name_of(const sequence_run *run, int64_t example) {
   return (dp_view){"<unknown>", 9};
 }
 
-/* Lists say which of their features is wrong. */
+/* Refuses a feature; in a list, the message names its index. */
 static dp_status *refuse(const sequence_run *run, int64_t example, const wanted_sequence *wanted,
                          const char *what) {
   dp_view name = name_of(run, example), key = wanted->key;
@@ -296,7 +296,7 @@ static dp_status *add_list(const sequence_run *run, int64_t example, wanted_sequ
                            : refuse(run, example, wanted, "Could not parse the feature list.");
 }
 
-/* What is not there: a context's feature has one moment all the same. */
+/* Adds a missing feature: one empty moment in the context, nothing in a list. */
 static dp_status *add_missing(const sequence_run *run, int64_t example, wanted_sequence *wanted) {
   if (wanted->form == DENSE &&
       (wanted->is_list ? !wanted->may_lack : wanted->fallback->shape.elements == 0))
@@ -432,7 +432,7 @@ static dp_status *output_dense(const sequence_run *run, const wanted_sequence *w
   return outputs[1] >= 0 ? output_lengths(run, wanted, outputs[1] + index) : NULL;
 }
 
-/* Sums of the numbers that come, from 0 on, in the output's dtype. */
+/* Row splits: running sums from 0 on, in the output's dtype. */
 static dp_status *output_splits(const sequence_run *run, int32_t output, int64_t count,
                                 int64_t (*at)(const wanted_sequence *, int64_t),
                                 const wanted_sequence *wanted) {
@@ -458,7 +458,7 @@ static int64_t values_at(const wanted_sequence *wanted, int64_t moment) {
   return wanted->moments.items[moment].count;
 }
 
-/* One example alone has no splits; as in TensorFlow, a scalar stands in their place. */
+/* A single example has no splits; as in TensorFlow, the output is a scalar. */
 static dp_status *output_no_splits(const sequence_run *run, int32_t output) {
   dp_shape scalar = dp_shape_scalar();
   dp_tensor *splits;

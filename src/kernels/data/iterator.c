@@ -1,4 +1,5 @@
-/* Iterator resources; see iterator_internal.h. */
+/* Iterator resources: one walk under a lock (iterator_internal.h). Taking an element blocks with
+ * the lock held, so all callers are on threads of dp_dataset_run. */
 #include "kernels/data/iterator_internal.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static dp_status *resource_create(const dp_node *node, dp_iterator_base **resour
 const dp_iterator_kind dp_iterator_one_walk = {&dp_iterator_resource_ops, "AnonymousIterator",
                                                resource_create};
 
-/* Consumes the walk and the seeds. */
+/* Consumes `fresh` and the seeds. */
 static void replace_walk(dp_iterator_resource *resource, dp_iterator *fresh, int64_t position,
                          dp_seed_list *seeds) {
   pthread_mutex_lock(&resource->lock);
@@ -57,8 +58,8 @@ dp_status *dp_iterator_resource_start(dp_iterator_resource *resource, dp_dataset
   return NULL;
 }
 
-/* Elements that failed count: asked again, a walk goes on behind them. One that nobody waited for
- * does not. */
+/* Whether the call moved the walk. An element that failed counts, because the next call goes on
+ * after it. A cancelled call does not. */
 static bool is_taken(const dp_status *status, bool more) {
   int code = dp_status_code(status);
   return status ? code != DP_CANCELLED && code != DP_DEADLINE_EXCEEDED : more;
@@ -119,25 +120,4 @@ dp_status *dp_iterator_resource_next(dp_iterator_resource *resource, const dp_wa
                               "iterator before getting the next element.");
   pthread_mutex_unlock(&resource->lock);
   return status;
-}
-
-/* ---- Work that waits ---- */
-typedef struct waiting_work {
-  dp_op_context *context;
-  void *state;
-  dp_waiting_fn work;
-} waiting_work;
-
-static void run_work(void *arg) {
-  waiting_work *work = arg;
-  dp_op_context *context = work->context;
-  dp_status *status = work->work(context, work->state);
-  dp_free(work);
-  dp_op_done(context, status);
-}
-
-void dp_dataset_compute(dp_op_context *context, void *state, dp_waiting_fn work) {
-  waiting_work *waiting = DP_NEW(waiting_work);
-  *waiting = (waiting_work){context, state, work};
-  dp_dataset_run(run_work, waiting);
 }

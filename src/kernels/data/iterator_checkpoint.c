@@ -1,14 +1,14 @@
-/* SerializeIterator and DeserializeIterator: where a walk is, as a variant that checkpoints hold.
+/* SerializeIterator and DeserializeIterator: the position of a walk as a variant, for checkpoints.
  *
- * A state says how many elements were taken and what the generators of random numbers looked like
- * when the walk began. To restore it is to begin the walk anew with these and to pass over as many
- * elements: that is exact for every dataset whose functions give the same for the same, and it
- * costs what the elements cost. TensorFlow writes the state of each of its own iterators instead;
- * its states have the same type on the wire, are read, and refused when they are to be restored. */
+ * A state holds the number of elements taken and the random generators as they were when the walk
+ * began. Restoring begins the walk anew with these generators and skips that many elements. This is
+ * exact when the user's functions are deterministic, and costs as much as making the elements.
+ * TensorFlow saves the state of each of its iterators instead. Its states have the same type on the
+ * wire: we can read them, but refuse to restore them. */
 #include <string.h>
-#include "kernels/shared/family.h"
-#include "kernels/iterator_checkpoint_internal.h"
+#include "kernels/data/data.h"
 #include "kernels/data/iterator_internal.h"
+#include "kernels/shared/family.h"
 
 #define METADATA "Downpour@@position@@seeds"
 
@@ -57,7 +57,7 @@ const dp_variant_ops dp_iterator_state_ops = {
 };
 
 /* ---- Saving ---- */
-/* Position and seeds, read at one time. */
+/* Copies position and seeds together, under the lock. */
 static dp_status *copy_state(dp_iterator_resource *resource, dp_tensor *tensors) {
   dp_shape scalar = dp_shape_scalar(), vector;
   DP_RETURN_IF_ERROR(dp_tensor_create(DP_INT64, &scalar, &tensors[0]));
@@ -109,7 +109,7 @@ static dp_status *serialize(dp_op_context *context, void *memory) {
 }
 
 static void serialize_compute(dp_op_context *context, void *state) {
-  dp_dataset_compute(context, state, serialize); /* an element may be on its way */
+  dp_dataset_compute(context, state, serialize); /* blocks: another step may be taking an element */
 }
 
 /* ---- Restoring ---- */

@@ -1,9 +1,9 @@
-/* What iterators of all kinds share: the components that they declare, handles to them by name,
- * without one and as text, and their end. See iterator_internal.h. */
+/* What all kinds of iterators share (iterator_internal.h): the components that they declare,
+ * handles with a name, without a name and as text, and how iterators are destroyed. */
 #include <string.h>
-#include "kernels/shared/io.h"
+#include "kernels/data/data.h"
 #include "kernels/data/iterator_internal.h"
-#include "kernels/kernels.h"
+#include "kernels/shared/io.h"
 #include "wire/tensor_codec.h"
 
 /* ---- Components ---- */
@@ -39,7 +39,7 @@ dp_status *dp_components_check(const dp_components *components, const dp_dataset
   return NULL;
 }
 
-/* What the node says about the components, if it does, must fit the iterator's. */
+/* The components that the node declares, if it does, must fit the iterator's. */
 static dp_status *check_node(const dp_node *node, const dp_components *components) {
   const dp_attr *types, *shapes;
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "output_types", DP_ATTR_LIST_TYPE, &types));
@@ -138,7 +138,7 @@ dp_status *dp_iterator_to_text(dp_op_context *context, const dp_iterator_kind *k
   const dp_tensor *handle = dp_op_input(context, 0);
   if (handle->shape.rank != 0)
     return DP_INVALID("resource_handle must be a scalar");
-  dp_resource *resource; /* it must be there */
+  dp_resource *resource; /* only to check that it exists */
   DP_RETURN_IF_ERROR(dp_op_resource(context, 0, kind->ops, &resource));
   dp_resource_release(resource);
   dp_rope rope = {0};
@@ -196,7 +196,7 @@ dp_status *dp_iterator_from_text(dp_op_context *context, const dp_iterator_kind 
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  int64_t count; /* of walks that end in the background */
+  int64_t count; /* iterators that are being destroyed in the background */
 } endings = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void count_endings(int64_t difference) {
@@ -218,7 +218,7 @@ void dp_iterator_end(dp_iterator *iterator) {
   dp_dataset_run(end_walk, iterator);
 }
 
-void dp_kernels_settle(void) {
+void dp_iterators_settle(void) {
   pthread_mutex_lock(&endings.lock);
   while (endings.count > 0)
     pthread_cond_wait(&endings.changed, &endings.lock);

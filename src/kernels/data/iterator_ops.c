@@ -2,16 +2,17 @@
  * and the ops that walk through a whole dataset themselves. Whatever may wait runs on a thread of
  * the datasets (dp_dataset_compute). */
 #include <string.h>
+#include "kernels/data/iterator_internal.h"
+#include "kernels/data/optional_internal.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/function.h"
 #include "kernels/shared/io.h"
-#include "kernels/data/iterator_internal.h"
 #include "storage/record.h"
 
 /* ---- Handles ---- */
 typedef struct iterator_state {
   dp_iterator_handle handle;
-  const dp_func *factory; /* of OneShotIterator */
+  const dp_func *factory; /* OneShotIterator only */
 } iterator_state;
 
 static dp_status *iterator_create(const dp_kernel_setup *setup, void *state) {
@@ -35,7 +36,7 @@ static dp_status *from_string_compute(dp_op_context *context, void *state) {
 }
 
 static dp_status *delete_compute(dp_op_context *context, void *state) {
-  return NULL; /* the object ends with its last handle */
+  return NULL; /* the object is destroyed with its last handle */
 }
 
 static dp_status *find_iterator(dp_op_context *context, int32_t slot,
@@ -55,10 +56,10 @@ static dp_status *make_iterator(dp_op_context *context, void *state) {
 }
 
 static void make_iterator_compute(dp_op_context *context, void *state) {
-  dp_dataset_compute(context, state, make_iterator); /* ending the old walk may wait */
+  dp_dataset_compute(context, state, make_iterator); /* blocks: it destroys the old walk */
 }
 
-/* The dataset that the factory gives becomes the walk, once. */
+/* Calls the factory and makes the dataset that it returns the walk; only once per resource. */
 static dp_status *start_one_shot(dp_op_context *context, iterator_state *state,
                                  dp_iterator_resource *resource) {
   dp_captured factory = {.device = context->device, .functions = context->step->functions};
@@ -86,7 +87,7 @@ static dp_status *one_shot(dp_op_context *context, void *state) {
   dp_iterator_base *base;
   DP_RETURN_IF_ERROR(dp_iterator_handle_find(context, &iterator->handle, &base));
   dp_iterator_resource *resource = (dp_iterator_resource *)base;
-  pthread_mutex_lock(&starting); /* two steps may come at once */
+  pthread_mutex_lock(&starting); /* two steps may come at the same time */
   pthread_mutex_lock(&resource->lock);
   bool has_started = resource->iterator != NULL;
   pthread_mutex_unlock(&resource->lock);

@@ -1,16 +1,17 @@
-/* Iterators for several devices: one walk whose elements go to the shards in turn. Shard i of n
- * gets elements i, i + n, ..., whoever asks first: who asks for an element that is not there yet
- * pulls those before it too and leaves them to their shards. At most max_buffer_size wait for a
- * shard; then whoever comes waits until it took one. Behind the walk a prefetch runs ahead.
+/* MultiDeviceIterator: one walk whose elements go to several devices (shards) in turn. Shard i of n
+ * gets elements i, i + n, and so on. A shard that asks for an element that is not there yet takes
+ * the elements before it too, and leaves them to their shards. At most max_buffer_size elements
+ * wait per shard; when a shard's buffer is full, the others wait until it takes one. A prefetch
+ * runs ahead of the walk.
  *
- * MultiDeviceIteratorInit begins a new walk: an incarnation. Those that still ask for the one
- * before are refused, those that wait in it are cancelled. */
-#include "kernels/shared/family.h"
+ * MultiDeviceIteratorInit begins a new walk, an incarnation. Calls for an older incarnation are
+ * refused, and calls that wait in it are cancelled. */
 #include "kernels/data/iterator_internal.h"
+#include "kernels/shared/family.h"
 
 typedef struct shard_element {
   struct shard_element *next;
-  dp_status *status; /* instead of the tensors */
+  dp_status *status; /* set: an error instead of the tensors */
   dp_tensor *tensors;
 } shard_element;
 
@@ -19,14 +20,14 @@ typedef struct shard_queue {
   int64_t count;
 } shard_queue;
 
-/* One incarnation. The resource holds a reference, who asks another. */
+/* One incarnation. The resource and each running call hold a reference. */
 typedef struct shared_walk {
   dp_refcount references;
   int64_t incarnation, room;
   int32_t shard_count, components;
-  dp_iterator *iterator; /* of who is pulling */
-  dp_cancel *cancel;     /* the incarnation's end */
-  pthread_mutex_t lock;  /* over what follows */
+  dp_iterator *iterator; /* used only by the thread that pulls (is_pulling) */
+  dp_cancel *cancel;     /* triggered at the incarnation's end */
+  pthread_mutex_t lock;  /* guards the fields below */
   pthread_cond_t changed;
   int32_t turn; /* the shard that the next element is for */
   bool is_pulling, has_ended;
@@ -36,7 +37,7 @@ typedef struct shared_walk {
 typedef struct shared_iterator {
   dp_iterator_base base;
   int32_t shard_count;
-  pthread_mutex_t lock; /* over the walk below, not over what is in it */
+  pthread_mutex_t lock; /* guards the pointer `walk`, not its contents */
   shared_walk *walk;    /* NULL until initialized */
   int64_t incarnation;
 } shared_iterator;
@@ -80,7 +81,7 @@ static void walk_release(shared_walk *walk) {
   dp_free(walk);
 }
 
-/* Sends away those that wait in it. */
+/* Cancels the calls that wait in it. */
 static void walk_end(shared_walk *walk) {
   if (walk)
     dp_cancel_trigger(walk->cancel,
@@ -107,8 +108,9 @@ static bool is_sent_away(const dp_status *status) {
   return code == DP_CANCELLED || code == DP_DEADLINE_EXCEEDED;
 }
 
-/* Takes the walk's next element and gives it to the shard whose turn it is, an error too; not one
- * that means the caller alone. With the lock held, but not meanwhile. */
+/* Takes the walk's next element, or its error, and gives it to the shard whose turn it is. An error
+ * that concerns only the caller (it was cancelled) is returned instead. Called with the lock held,
+ * and released while it waits. */
 static dp_status *pull(shared_walk *walk, const dp_walk *caller) {
   shard_element *element = DP_NEW(shard_element);
   bool more;
@@ -150,7 +152,7 @@ static void send_away(void *cancel, const dp_status *why) {
   dp_cancel_trigger(cancel, dp_status_retain((dp_status *)why));
 }
 
-/* The caller waits until its step or the incarnation ends. */
+/* Waits until the element is there, or the step or the incarnation ends. */
 static dp_status *walk_next(shared_walk *walk, int32_t shard, dp_cancel *step,
                             shard_element **element_out) {
   dp_cancel *cancel = dp_cancel_create(step, DP_FOREVER);
@@ -201,7 +203,7 @@ static dp_status *shared_create(const dp_node *node, dp_iterator_base **resource
 static const dp_iterator_kind shared_kind = {&shared_ops, "AnonymousMultiDeviceIterator",
                                              shared_create};
 
-/* Begins a walk and gives its number. */
+/* Begins a walk and returns its incarnation. */
 static dp_status *shared_start(shared_iterator *shared, dp_dataset *dataset, int64_t room,
                                int64_t *incarnation_out) {
   DP_RETURN_IF_ERROR(dp_components_check(&shared->base.components, dataset));
@@ -252,7 +254,7 @@ static dp_status *from_string_compute(dp_op_context *context, void *state) {
 }
 
 static dp_status *delete_compute(dp_op_context *context, void *state) {
-  return NULL; /* the object ends with its last handle */
+  return NULL; /* the object is destroyed with its last handle */
 }
 
 static dp_status *start(dp_op_context *context, void *state) {
@@ -268,7 +270,7 @@ static dp_status *start(dp_op_context *context, void *state) {
 }
 
 static void start_compute(dp_op_context *context, void *state) {
-  dp_dataset_compute(context, state, start); /* ending the old walk may wait */
+  dp_dataset_compute(context, state, start); /* blocks: it destroys the old walk */
 }
 
 static dp_status *next_of_shard(dp_op_context *context, shared_iterator *shared, int64_t shard,

@@ -1,4 +1,5 @@
-/* Reading JSON; the contracts are in the header. */
+/* The JSON reader; the contracts are in json_internal.h. It is a cursor over borrowed bytes: no
+ * allocation but for the caller's texts. */
 #include "kernels/data/json_internal.h"
 
 static void skip_space(dp_json *json) {
@@ -78,7 +79,7 @@ static void add_utf8(dp_text *text, uint32_t point) {
     dp_text_add_char(text, (char)(0x80 | (point >> (6 * trails) & 63)));
 }
 
-/* Behind "\u": one unit of UTF-16, or a pair of them. */
+/* After "\u": a UTF-16 unit, or a surrogate pair. */
 static bool take_unicode(dp_json *json, dp_text *text) {
   uint32_t unit, low;
   if (!take_hex(json, &unit))

@@ -1,7 +1,8 @@
-/* Filling a table from a dataset of pairs. All pairs are taken first, on a thread of the datasets,
- * then the table is filled at once; a table that is filled already stays as it is. */
+/* InitializeTableFromDataset: fills a lookup table from a dataset of pairs. All pairs are read
+ * first, on a thread of dp_dataset_run; then the table is filled in one call. A table that is
+ * filled already stays as it is. */
+#include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
-#include "kernels/data/iterator_internal.h"
 #include "kernels/tables/lookup.h"
 
 /* ---- Pairs ---- */

@@ -1,9 +1,9 @@
-/* MapDefun: a function called for every row of its arguments, the results stacked. The calls of a
- * run go side by side, a bounded number at a time, so that a long batch does not hold the arguments
- * of all its calls at once. Waits on a thread of the datasets; the first error ends the run. */
+/* MapDefun: calls a function for every row of its arguments and stacks the results. A limited
+ * number of calls runs at a time, so that a long batch does not hold the arguments of all calls at
+ * once. It blocks on a thread of dp_dataset_run. The first error ends the run. */
 #include <string.h>
+#include "kernels/data/dataset_internal.h"
 #include "kernels/shared/family.h"
-#include "kernels/data/iterator_internal.h"
 #include "kernels/shared/pieces.h"
 
 #define MOST_CALLS 64
@@ -14,7 +14,7 @@ typedef struct map_run {
   int32_t argument_count;
   int64_t size; /* rows */
   const dp_attr *shapes;
-  pthread_mutex_t lock; /* for what follows */
+  pthread_mutex_t lock; /* guards the fields below */
   pthread_cond_t changed;
   int in_flight;
   dp_status *status; /* the first error */
@@ -27,7 +27,7 @@ typedef struct row_call {
 } row_call;
 
 /* ---- Results ---- */
-/* The output is made when the first row comes: only then its shape is known. Under the lock. */
+/* Allocates the output at the first result, which gives its shape. Under the lock. */
 static dp_status *make_output(map_run *run, int32_t index, const dp_tensor *result) {
   dp_tensor *output = &run->context->outputs[index].tensor;
   const dp_partial_shape *expected = &run->shapes->shapes[index];
@@ -102,7 +102,7 @@ static dp_status *call_row(map_run *run, int64_t row) {
   return status;
 }
 
-/* Waits until fewer than `most` calls are under way; false when one has failed. */
+/* Waits until fewer than `most` calls run. False when one has failed. */
 static bool wait_for_calls(map_run *run, int most) {
   pthread_mutex_lock(&run->lock);
   while (run->in_flight >= most)
@@ -123,7 +123,7 @@ static dp_status *call_rows(map_run *run) {
   return status;
 }
 
-/* Without rows nothing tells the shapes but the node. */
+/* Without rows, only the node's attributes give the shapes. */
 static dp_status *output_nothing(map_run *run) {
   for (int32_t i = 0; i < run->context->output_count; ++i) {
     const dp_partial_shape *partial = &run->shapes->shapes[i];

@@ -1,6 +1,8 @@
-/* Optionals: variants that hold an element or nothing. */
+/* Optionals: variants that hold an element (a tuple of tensors) or nothing. The iterator ops make
+ * them at the end of a walk instead of an error. An optional is immutable and owns its tensors. */
+#include "kernels/data/dataset_internal.h"
+#include "kernels/data/optional_internal.h"
 #include "kernels/shared/family.h"
-#include "kernels/data/iterator_internal.h"
 #include "kernels/shared/variant_math.h"
 
 typedef struct optional {
@@ -15,7 +17,7 @@ static void optional_destroy(void *object) {
   dp_free(optional);
 }
 
-/* An optional of `count` empty tensors, or without a value. */
+/* An optional with `count` unset tensors, or, with has_value false, without a value. */
 static optional *optional_create(bool has_value, int32_t count) {
   optional *optional = DP_NEW(struct optional);
   *optional = (struct optional){.has_value = has_value};

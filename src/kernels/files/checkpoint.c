@@ -1,7 +1,7 @@
-/* Saving and restoring: V2 checkpoints (SaveV2, RestoreV2, MergeV2Checkpoints), V1 ones (Save,
- * SaveSlices, Restore, RestoreSlice), and the names of their shards. The formats are storage's;
- * these kernels check the ops' inputs as TensorFlow does and run on the blocking pool, whose
- * threads also read and write the pieces of large tensors. */
+/* Saving and restoring: V2 checkpoints (SaveV2, RestoreV2, MergeV2Checkpoints), V1 checkpoints
+ * (Save, SaveSlices, Restore, RestoreSlice), and the names of shards. The storage room knows the
+ * formats. These kernels check the ops' inputs as TensorFlow does. They run on the blocking pool,
+ * whose threads also read and write the pieces of large tensors. */
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/shared/family.h"
@@ -32,7 +32,7 @@ static dp_status *check_inputs(const dp_op_context *context, bool is_save) {
   return NULL;
 }
 
-/* The slice that a specification names, checked against the tensor to save. */
+/* Parses the slice in a specification and checks it against the tensor to save. */
 static dp_status *parse_saved_slice(dp_view spec, const dp_tensor *tensor, dp_shape *whole,
                                     dp_slice *slice) {
   dp_shape part;
@@ -81,7 +81,7 @@ static dp_status *restore_v2_create(const dp_kernel_setup *setup, void *state) {
                           &((restore_state *)state)->dtypes);
 }
 
-/* All names must be there, with the dtypes that the node says. */
+/* All names must exist, with the dtypes that the node declares. */
 static dp_status *check_restored_types(dp_bundle_reader *reader, const dp_tensor *names,
                                        const dp_attr *dtypes, dp_shape *shapes) {
   dp_text wrong = {0};
@@ -162,7 +162,7 @@ static dp_status *restore_v2(dp_op_context *context, void *state) {
     if (!status)
       status = restore_bundle(context, reader, dtypes);
     dp_bundle_reader_destroy(reader);
-  } else if (!status) { /* perhaps a V1 checkpoint */
+  } else if (!status) { /* maybe a V1 checkpoint */
     dp_legacy_reader *reader = NULL;
     status = dp_legacy_reader_take(prefix, &reader);
     for (int32_t i = 0; i < dtypes->count && !status; ++i)
@@ -241,7 +241,7 @@ static dp_status *check_save(const dp_op_context *context, bool has_slices) {
   return NULL;
 }
 
-/* Order of names, as TensorFlow writes them. */
+/* Sorts names in the order in which TensorFlow writes them. */
 static int compare_names(const void *a, const void *b, void *arg) {
   const dp_tensor *names = arg;
   dp_view left = dp_io_string(names, *(const int32_t *)a);

@@ -1,7 +1,7 @@
-/* LoadAndRemapMatrix: a matrix of a V2 checkpoint with its rows and columns in another order, as
- * warm starts with another vocabulary need it. Cells that the checkpoint does not have are taken
- * one after the other from initializing_values. Only the rows between the first and the last wanted
- * one are read, max_rows_in_memory at a time. */
+/* LoadAndRemapMatrix: reads a matrix from a V2 checkpoint with its rows and columns in another
+ * order, for warm starts with another vocabulary. Cells that the checkpoint does not have are taken
+ * in turn from initializing_values. Only the rows from the first to the last wanted one are read,
+ * max_rows_in_memory at a time. */
 #include <string.h>
 #include "base/map.h"
 #include "kernels/shared/family.h"
@@ -19,10 +19,10 @@ static dp_status *remap_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_int(setup->node, "max_rows_in_memory", &state->most_rows);
 }
 
-/* ---- From old places to new ones ---- */
+/* ---- Mapping old indices to new ones ---- */
 typedef struct place_map {
-  const int64_t *old_of_new; /* negative: none; NULL: each stays where it is */
-  dp_map *new_of_old;        /* the old place as 8 bytes -> &old_of_new[new place] */
+  const int64_t *old_of_new; /* negative: none; NULL: all keep their index */
+  dp_map *new_of_old;        /* old index, as 8 bytes -> &old_of_new[new index] */
 } place_map;
 
 static int64_t find_new(const place_map *map, int64_t old) {
@@ -58,7 +58,7 @@ typedef struct remap_run {
   const remap_state *state;
   place_map rows, columns;
   int64_t first, last; /* old rows to read; -1: none */
-  dp_view name;        /* of the matrix in the checkpoint */
+  dp_view name;        /* name of the matrix in the checkpoint */
   dp_shape old_shape;
   float *output;
 } remap_run;
@@ -115,7 +115,7 @@ static dp_status *check_matrix(dp_bundle_reader *reader, remap_run *run) {
   return NULL;
 }
 
-/* `columns` has the new place of each old column, or -1. */
+/* `columns` holds the new index of each old column, or -1. */
 static void place_rows(const remap_run *run, const int64_t *columns, int64_t first,
                        const dp_tensor *rows) {
   const float *from = rows->data;

@@ -1,6 +1,6 @@
-/* ImmutableConst: a tensor whose contents are a file's, as graphs for small devices keep their
- * weights; IsTensorFloat32Enabled: whether matrix products may round their factors, which is
- * TensorFlow's setting for other processors and always on. */
+/* ImmutableConst: a tensor whose contents are those of a file, as graphs for small devices keep
+ * their weights. IsTensorFloat32Enabled: whether matrix products may round their factors; a
+ * TensorFlow setting for other processors, which is always on here. */
 #include "kernels/shared/family.h"
 
 #include "base/memory.h"

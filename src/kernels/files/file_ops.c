@@ -1,5 +1,5 @@
-/* Whole files and their names, sounds, and the time: ReadFile, WriteFile, MatchingFiles, DecodeWav,
- * EncodeWav, Timestamp. */
+/* Files, sounds and the time: ReadFile, WriteFile, MatchingFiles (whole files and their names),
+ * DecodeWav, EncodeWav (codecs/codec.h), Timestamp. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 
 /* ---- Files ---- */
 static dp_status *read_into(dp_file *file, dp_tstring *to) {
-  bool is_sized = file->end > 0; /* files of /proc are not */
+  bool is_sized = file->end > 0; /* files in /proc have no size */
   size_t size = is_sized ? (size_t)file->end : 4096, done = 0, count;
   char *data;
   for (;; size *= 2) {
@@ -46,9 +46,9 @@ static dp_status *read_file(dp_op_context *context, void *state) {
   return status;
 }
 
-/* In place and without waiting for the disk, as TensorFlow does: a file that must outlive a crash
- * whole is a checkpoint's business. What is there is written over and cut, not emptied first:
- * giving up a file's blocks to take new ones costs ten times the writing. */
+/* Writes in place and does not wait for the disk, as TensorFlow does; files that must survive a
+ * crash are checkpoints. An existing file is overwritten and then cut to length, not emptied first:
+ * freeing its blocks and allocating new ones takes ten times as long as writing. */
 static dp_status *write_over(const char *path, dp_view data) {
   dp_file *file;
   DP_RETURN_IF_ERROR(dp_file_open(path, DP_FILE_APPEND, &file));
@@ -122,7 +122,7 @@ static dp_status *matching_files(dp_op_context *context, void *state) {
 
 /* ---- Sounds ---- */
 typedef struct wav_state {
-  int64_t channels, samples; /* -1: as in the file */
+  int64_t channels, samples; /* -1: as many as the file has */
 } wav_state;
 
 static dp_status *decode_wav_create(const dp_kernel_setup *setup, void *state) {

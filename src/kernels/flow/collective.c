@@ -1,29 +1,30 @@
 /* Collective ops: reduce, broadcast, gather and all-to-all, with keys as attributes or as inputs.
- * Who meets whom, and how chunks travel, is the collective room's; here are the attributes and the
- * arithmetic. A run lives from the op's start until the room calls back. */
+ * The collective room decides who meets whom and how chunks travel; here are the attributes and the
+ * arithmetic. A run is an object that lives from the op's start until the collective room calls
+ * back. */
 #include "collective/collective.h"
 
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/loops/binary.h"
+#include "kernels/shared/family.h"
 #include "kernels/shared/support.h"
 
 typedef struct collective_state {
   dp_collective_kind kind;
-  int64_t group_size, group_key, instance_key; /* of ops that have them as attributes */
+  int64_t group_size, group_key, instance_key; /* for ops with keys as attributes */
   bool has_inputs; /* the keys are inputs 1, 2, 3 (0, 1, 2 to receive) */
-  bool receives;   /* has no tensor of its own */
+  bool receives;   /* has no tensor to send */
   double timeout_seconds;
   dp_binary_op merge;
   bool divides;
-  dp_partial_shape shape; /* of a broadcast, as declared */
+  dp_partial_shape shape; /* declared shape of a broadcast */
   int64_t max_subdivisions;
-  const int64_t *ring_offsets; /* the node's */
+  const int64_t *ring_offsets; /* owned by the node */
   size_t ring_offset_count;
 } collective_state;
 
-/* One member's run. */
+/* The run of one member. */
 typedef struct collective_run {
   dp_op_context *context;
   const collective_state *state;
@@ -48,7 +49,7 @@ static dp_status *read_merge(const dp_node *node, collective_state *state) {
   return NULL;
 }
 
-/* How the tensor is cut: offsets of rings, or a limit on their number. */
+/* How the tensor is cut: the offsets of rings, or the largest number of rings. */
 static dp_status *read_rings(const dp_node *node, collective_state *state) {
   state->max_subdivisions = -1;
   if (dp_node_attr(node, "max_subdivs_per_device"))
@@ -164,7 +165,7 @@ static void divide(void *arg, void *to, int64_t count, int32_t by) {
   dp_kernel_for(run->context, count, 500, merge_range, &call);
 }
 
-/* ---- What the member is ---- */
+/* ---- The member's description ---- */
 static dp_status *read_key(const dp_op_context *context, int32_t slot, const char *name,
                            int32_t *value_out) {
   const dp_tensor *tensor = dp_op_input(context, slot);

@@ -1,9 +1,9 @@
 /* Kernels that only pass values on: identities, constants, placeholders, function arguments, and
- * the ops of conditionals and loops. What makes them control flow (deadness, frames, iterations) is
- * the executor's doing; the bodies here choose an output or an input at most.
+ * the ops of conditionals and loops. The executor implements control flow itself (deadness, frames,
+ * iterations); the bodies here at most choose an input or an output.
  *
- * A value is moved from input to output, so that a buffer with one owner keeps it and can be reused
- * further on. */
+ * A value is moved from input to output, so that a buffer with a single owner keeps it and can be
+ * reused later. */
 #include "kernels/shared/family.h"
 
 #include "runtime/value.h"

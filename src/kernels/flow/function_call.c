@@ -1,9 +1,9 @@
-/* Calls of library functions (PartitionedCall and its kin, nodes whose op is a function,
- * RemoteCall, SymbolicGradient), choices between them (If, Case), and small ops that come with
+/* Calls of library functions (PartitionedCall and related ops, nodes whose op is a function,
+ * RemoteCall, SymbolicGradient), choices between functions (If, Case), and small ops that come with
  * them (ToBool, DeviceIndex, FakeParam, _ListToArray).
  *
- * All calls are asynchronous: the function's own executor runs within the step, and its end ends
- * the node. No thread waits, and no stack grows with the depth of calls. */
+ * All calls are asynchronous: the function's executor runs within the step, and when it ends, the
+ * node ends. No thread waits, and the stack does not grow with the depth of calls. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -20,7 +20,8 @@ static void call_function(dp_op_context *context, const dp_func *function, int32
 }
 
 /* ---- Calls ---- */
-/* Kernels of these are never shared between graphs: what create finds is right for every step. */
+/* These kernels are never shared between graphs, so the function that create finds is right for
+ * every step. */
 typedef struct call_state {
   dp_function_instance *instance;
 } call_state;
@@ -56,7 +57,7 @@ static dp_status *remote_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_func(setup->node, "f", &((function_state *)memory)->function);
 }
 
-/* The runtime of the device that the first input names, which must be one of the task's. */
+/* The runtime of the device that input 0 names; it must be a device of this task. */
 static dp_status *find_target(const dp_op_context *context, dp_function_runtime **runtime_out) {
   const dp_tensor *target = dp_op_input(context, 0);
   dp_function_runtime *functions = context->step->functions;
@@ -146,7 +147,7 @@ static dp_status *case_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* The last branch is for every index outside. */
+/* The last branch serves every index that is out of range. */
 static void case_compute(dp_op_context *context, void *memory) {
   const case_state *state = memory;
   const dp_tensor *index = dp_op_input(context, 0);
@@ -175,7 +176,7 @@ static dp_status *list_compute(dp_op_context *context, void *memory) {
   return NULL;
 }
 
-/* Which of the device types this device is; their number when it is none. */
+/* The index of this device's type in the list; the length of the list if it is not there. */
 static dp_status *device_index_create(const dp_kernel_setup *setup, void *memory) {
   const dp_attr *names;
   DP_RETURN_IF_ERROR(dp_node_get_list(setup->node, "device_names", DP_ATTR_LIST_STRING, &names));
@@ -190,8 +191,8 @@ static dp_status *device_index_compute(dp_op_context *context, void *memory) {
   return dp_op_output_int32(context, 0, *(int32_t *)memory);
 }
 
-/* A value that nobody reads, of a shape that fits: what a branch gives for an output that only the
- * other branch has. */
+/* A value of a fitting shape that nobody reads: a branch returns it for an output that only the
+ * other branch computes. */
 static dp_status *fake_create(const dp_kernel_setup *setup, void *memory) {
   dp_dtype dtype;
   const dp_partial_shape *partial;

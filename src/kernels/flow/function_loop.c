@@ -1,9 +1,9 @@
-/* While and For as one node: the condition and the body are functions, called in turn with the
- * loop's values. (Loops that ask for it are lowered to frames by the planner; these are the rest.)
+/* While and For as one node: condition and body are functions, which are called in turn with the
+ * loop's values. (The planner lowers loops to frames if they ask for it; these are the others.)
  *
- * A loop is one object from the node's start to its end. Each call's end starts the next call and
- * returns; the runtime starts it when the stack is empty again, so a million turns need no stack.
- * One thread at a time works on a loop. */
+ * A loop is one object from the node's start to its end. When a call ends, it requests the next
+ * call and returns. The runtime starts that call once the stack is unwound, so a million iterations
+ * need no stack. One thread at a time works on a loop. */
 #include "kernels/shared/family.h"
 
 #include "base/memory.h"
@@ -13,9 +13,9 @@ typedef struct loop {
   dp_op_context *context;
   dp_function_instance *condition; /* NULL for For */
   dp_function_instance *body;
-  int64_t counter, limit, step; /* of For */
-  int32_t count;                /* of values */
-  int32_t first;                /* values begin there: For's counter stands before them */
+  int64_t counter, limit, step; /* For only */
+  int32_t count;                /* number of values */
+  int32_t first;                /* index of the first value: For has its counter before */
   dp_tensor arguments[];
 } loop;
 
@@ -40,7 +40,7 @@ static void end_loop(loop *ended, dp_status *status) {
   dp_op_done(context, status);
 }
 
-/* Results of the body become the values of the next turn. */
+/* The results of the body become the values of the next iteration. */
 static dp_status *take_results(loop *current, const char *kind, dp_tensor *results, int32_t count) {
   if (count != current->count)
     return DP_INVALID("%s loop body returned %d arguments. Expected: %d", kind, count,

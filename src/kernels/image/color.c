@@ -1,5 +1,5 @@
-/* Colours: RGB to HSV and back, hue, saturation, contrast, and boxes drawn into images. Pixels are
- * worked in float (double for double); large images are split over the pool. */
+/* Colours: RGBToHSV, HSVToRGB, AdjustHue, AdjustSaturation, AdjustContrast, and DrawBoundingBoxes.
+ * Pixels are computed in float (double in double); large images are split over the pool. */
 #include <math.h>
 #include <string.h>
 #include "kernels/shared/family.h"
@@ -16,7 +16,7 @@
 #undef REAL
 #undef NAME
 
-#define BLOCK 256 /* pixels that are worked at a time */
+#define BLOCK 256 /* pixels per block */
 
 /* ---- RGBToHSV, HSVToRGB ---- */
 typedef struct color_work {
@@ -73,7 +73,7 @@ static dp_status *check_adjust(dp_op_context *context, const char *name) {
   return NULL;
 }
 
-/* Turns the hue and keeps the least and the greatest channel as they are. */
+/* Turns the hue; the smallest and the largest channel value stay the same. */
 static void turn_hue(const float *from, float *to, float delta) {
   float hsv[3];
   float_to_hsv(from, hsv);

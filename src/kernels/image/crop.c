@@ -1,6 +1,6 @@
-/* CropAndResize and its gradients: boxes of images, each resized to one size. Places outside of the
- * image take the extrapolation value. Boxes are shared out over the pool; the gradient of the image
- * is summed on one thread, since boxes may overlap. */
+/* CropAndResize and its gradients: boxes of images, each resized to one size. Positions outside the
+ * image get the extrapolation value. Boxes are split over the pool. The gradient of the image is
+ * summed on one thread, because boxes may overlap. */
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
@@ -25,7 +25,7 @@ static dp_status *crop_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* What all three know: images, boxes and the crops' size. */
+/* What the op and its two gradients share: images, boxes and the crops' size. */
 typedef struct crop_work {
   const crop_state *state;
   const dp_tensor *image; /* NULL for the image's gradient */
@@ -92,11 +92,11 @@ static void free_pixels(crop_work *work) {
     dp_free(work->pixels);
 }
 
-/* One dimension of one place of a crop. */
+/* One coordinate of one pixel of a crop. */
 typedef struct sample {
   bool inside;
   int64_t low, high, nearest;
-  float part; /* of high */
+  float part; /* weight of `high` */
 } sample;
 
 static sample sample_at(float begin, float end, int64_t place, int64_t crop, int64_t size) {
@@ -293,7 +293,7 @@ static void slope_at(const crop_work *work, const float *image, const sample *y,
   }
 }
 
-/* How far a box's begin and end move the place: shares that add up to size - 1. */
+/* How much the beginning and the end of a box move the position: shares that add up to size - 1. */
 static float end_share(int64_t place, int64_t crop, int64_t size) {
   return crop > 1 ? (float)place * ((float)(size - 1) / (float)(crop - 1))
                   : 0.5f * (float)(size - 1);

@@ -1,5 +1,7 @@
-/* Images as files: decoding of JPEG, PNG, GIF and BMP by whichever op (each of them takes what it
- * is given, as TensorFlow's do, but BMP), encoding of JPEG and PNG. */
+/* Images as files: decoding of JPEG, PNG, GIF and BMP, and encoding of JPEG and PNG. As in
+ * TensorFlow, DecodeJpeg, DecodePng and DecodeGif accept each other's formats. BMP is accepted only
+ * by DecodeBmp, which accepts nothing else, and by DecodeImage; DecodeAndCropJpeg accepts only
+ * JPEG. */
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/codecs/codec.h"
@@ -109,7 +111,7 @@ static uint8_t *allocate_pixels(void *arg, const dp_image_size *size) {
   return output->bytes;
 }
 
-/* A GIF has frames in its shape when the op is for GIFs, or for anything. */
+/* A GIF has a dimension for frames when the op is DecodeGif or DecodeImage. */
 static uint8_t *allocate_frames(void *arg, const dp_image_size *size) {
   output *output = arg;
   const decode_state *state = output->state;
@@ -148,7 +150,7 @@ static void finish(output *output) {
   dp_free(output->bytes);
 }
 
-/* What a decoder said, or what went wrong with the memory. */
+/* The decoder's error, or the error of the allocation. */
 static dp_status *result_of(output *output, dp_status *status) {
   if (output->status) {
     dp_status_release(status);
@@ -162,7 +164,8 @@ static dp_status *result_of(output *output, dp_status *status) {
 }
 
 /* ---- Formats ---- */
-/* Which op may decode what; each format says so at another time, as TensorFlow does. */
+/* Checks whether the op may decode the format; each format is checked at another time, as in
+ * TensorFlow. */
 static dp_status *check_op(const decode_state *state, image_format format) {
   static const char *const names[] = {"", "JPEG", "PNG", "GIF", "BMP"};
   static const char *const ops[] = {"", "decode_jpeg", "decode_png", "decode_gif", "decode_bmp"};
@@ -381,7 +384,7 @@ static dp_status *encode_png_create(const dp_kernel_setup *setup, void *state) {
   return NULL;
 }
 
-/* Images that cannot be encoded are all of the same size: none of the batch can. */
+/* All images of a batch have the same size, so none of them can be encoded. */
 static dp_status *encoding_failed(int64_t count) {
   dp_text text = {0};
   for (int64_t i = 0; i < count; ++i)

@@ -1,6 +1,6 @@
-/* ImageProjectiveTransformV2 and V3: each pixel of the output is looked up at a place of the input
- * that a projection of the plane gives, the nearest pixel or a mean of the four around. Places
- * outside are filled, or brought inside by reflection, repetition or at the edge. */
+/* ImageProjectiveTransformV2 and V3: a projection of the plane gives, per output pixel, a position
+ * in the input; the output is the nearest pixel or a mean of the four around it. Positions outside
+ * are filled with a value, or moved inside by reflection, by repetition, or to the nearest edge. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -95,7 +95,7 @@ typedef struct projective_call {
 
 #define FAR_OUTSIDE 1e15f /* no pixel is there, and it still converts to an integer */
 
-/* Where an output pixel comes from; false when that is nowhere. */
+/* The input position of an output pixel; false when there is none. */
 static bool find_place(const projective_call *call, int64_t image, int64_t row, int64_t column,
                        float *y_out, float *x_out) {
   const float *t = call->transforms + (call->transform_count == 1 ? 0 : 8 * image);

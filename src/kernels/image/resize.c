@@ -1,9 +1,9 @@
 /* Resizing of images: bilinear, bicubic, area and nearest neighbour, with gradients.
  *
- * The first three are separable: a row of the result is a sum of rows of the image, a pixel of it a
- * sum of pixels of that row. What is added with which weight (the taps) is found once for each
- * dimension; the loops are then the same for all three, and the gradients walk the same taps the
- * other way. Rows are shared out over the pool. */
+ * The first three are separable: a row of the result is a weighted sum of rows of the image, and a
+ * pixel is a weighted sum of pixels in that row. Indices and weights (the taps) are computed once
+ * per dimension. So one loop serves all three methods, and the gradients use the same taps in
+ * reverse. Rows are split over the pool. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -42,7 +42,7 @@ static dp_status *resize_create(const dp_kernel_setup *setup, void *memory) {
 
 /* ---- Taps ---- */
 typedef struct taps {
-  int64_t *first; /* of each place of the result; one more at the end */
+  int64_t *first; /* the first tap of each position of the result, plus the end */
   int64_t *index;
   float *weight;
 } taps;
@@ -93,7 +93,7 @@ static void bicubic_taps(const resize_state *state, int64_t place, int64_t size,
   for (int i = 0; i < 4; ++i) {
     int64_t index = base - 1 + i;
     taps->index[at + i] = bound(index, size);
-    /* With half pixels, what is outside of the image does not count. */
+    /* With half pixels, positions outside the image have no weight. */
     if (state->half_pixel_centers && taps->index[at + i] != index)
       weights[i] = 0;
     sum += weights[i];

@@ -1,9 +1,9 @@
 /* ScaleAndTranslate and its gradient: resampling with one of eight filters.
  *
- * The filter is separable: for each row and each column of the output there is a span of inputs
- * with weights. An output row is first the weighted sum of input rows, then each of its pixels that
- * of its span of columns. The gradient does the same with the spans turned around: for each input
- * the outputs that used it. Output rows are split over the pool. */
+ * The filter is separable: each row and each column of the output has a span of inputs with
+ * weights. First an output row is the weighted sum of input rows; then each of its pixels is the
+ * weighted sum of a span of columns. The gradient uses reversed spans: for each input, the outputs
+ * that used it. Output rows are split over the pool. */
 #include "kernels/shared/family.h"
 
 #include <float.h>
@@ -85,7 +85,7 @@ static dp_status *scale_create(const dp_kernel_setup *setup, void *memory) {
 
 /* ---- Spans ---- */
 typedef struct spans {
-  int64_t count, size; /* of the outputs; of each span at most */
+  int64_t count, size; /* number of outputs; most inputs per span */
   int64_t *starts;
   float *weights; /* [count, size] */
 } spans;

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/image/suppress_internal.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/pixels.h"
-#include "kernels/image/suppress_internal.h"
 
 typedef struct suppress_state {
   float overlap_threshold; /* of version 1 */

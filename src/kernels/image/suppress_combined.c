@@ -1,13 +1,13 @@
-/* CombinedNonMaxSuppression: for each image the best boxes of all classes together. Each class of
- * each image is suppressed by itself, in parallel; what it picks goes to its part of a table, from
- * which the best of an image are taken. */
+/* CombinedNonMaxSuppression: per image, the best boxes of all classes together. Each class of each
+ * image is suppressed separately and in parallel, and writes its picks to its own part of a table.
+ * Then the best picks of each image are taken from the table. */
 #include "kernels/shared/family.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/pixels.h"
 #include "kernels/image/suppress_internal.h"
+#include "kernels/shared/pixels.h"
 
 typedef struct combined_state {
   bool pads_by_class, clips;
@@ -30,8 +30,8 @@ typedef struct combined_call {
   const float *boxes;  /* [images, count, box_classes, 4] */
   const float *scores; /* [images, count, classes] */
   int64_t images, count, box_classes, classes;
-  int64_t per_class; /* at most picked of one class */
-  int64_t total;     /* rows of the output for each image */
+  int64_t per_class; /* most picks per class */
+  int64_t total;     /* output rows per image */
   float overlap_threshold, score_threshold;
   found *table;         /* [images, classes, per_class] */
   int64_t *found_count; /* [images, classes] */

@@ -1,4 +1,6 @@
-/* Non-maximum suppression of one set of boxes, for the ops that have one or many. */
+/* Non-maximum suppression of one set of boxes. suppress.c implements it; its ops run it once,
+ * suppress_combined.c once per image and class. Any thread may call it: all state is the
+ * caller's. */
 #ifndef DP_KERNELS_IMAGE_SUPPRESS_INTERNAL_H
 #define DP_KERNELS_IMAGE_SUPPRESS_INTERNAL_H
 
@@ -23,7 +25,7 @@ typedef struct dp_suppression {
   int64_t picked_count;
 } dp_suppression;
 
-/* Picks the best boxes, in the order of their scores; what is counted starts at 0. */
+/* Picks the best boxes in the order of their scores. The caller sets all counters to 0 before. */
 void dp_suppress_pick(dp_suppression *work);
 
 #endif

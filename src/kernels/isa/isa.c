@@ -4,44 +4,39 @@
 #include "kernels/isa/isa.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "kernels/isa/processor_internal.h"
 
-static const char *const names[DP_ISA_COUNT] = {"baseline", "avx2", "avx512"};
 static atomic_int chosen = -1;
 
-#if defined(__x86_64__)
-static bool has_f16c(void) {
-  unsigned a, b, c, d;
-  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+static void end_without_loops(void) {
+  fputs("downpour: this build has no loops for this processor; build it here, or with "
+        "-Dinstruction_sets=all\n",
+        stderr);
+  exit(1);
+}
+
+bool dp_isa_has(dp_isa isa) {
+  return dp_isa_is_built[isa] && isa <= dp_processor_best();
 }
 
 dp_isa dp_isa_best(void) {
-  __builtin_cpu_init();
-  if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c()))
-    return DP_ISA_BASELINE;
-  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
-  return wide ? DP_ISA_AVX512 : DP_ISA_AVX2;
+  int isa = dp_processor_best();
+  while (isa >= 0 && !dp_isa_is_built[isa])
+    --isa;
+  if (isa < 0)
+    end_without_loops();
+  return (dp_isa)isa;
 }
-#else
-dp_isa dp_isa_best(void) {
-  return DP_ISA_BASELINE;
-}
-#endif
 
 static dp_isa choose(void) {
-  dp_isa best = dp_isa_best();
   const char *wish = getenv("DOWNPOUR_ISA");
   for (int i = 0; wish && i < DP_ISA_COUNT; ++i)
-    if (strcmp(wish, names[i]) == 0)
-      return (dp_isa)i < best ? (dp_isa)i : best;
-  return best;
+    if (strcmp(wish, dp_isa_names[i]) == 0 && dp_isa_has((dp_isa)i))
+      return (dp_isa)i;
+  return dp_isa_best();
 }
 
 dp_isa dp_isa_current(void) {
@@ -54,12 +49,12 @@ dp_isa dp_isa_current(void) {
 }
 
 bool dp_isa_select(dp_isa isa) {
-  if (isa > dp_isa_best())
+  if (!dp_isa_has(isa))
     return false;
   atomic_store_explicit(&chosen, (int)isa, memory_order_relaxed);
   return true;
 }
 
 const char *dp_isa_name(dp_isa isa) {
-  return isa < DP_ISA_COUNT ? names[isa] : "unknown";
+  return isa < DP_ISA_COUNT ? dp_isa_names[isa] : "unknown";
 }

@@ -1,19 +1,20 @@
 /* Run-time choice of the instruction set.
  *
- * Hot loops live in files loops_<family>.c, which meson compiles once for each instruction set,
+ * Hot loops live in files loops/<family>.c, which meson compiles once for each instruction set,
  * with -DDP_ISA=<name>. Each copy exports one constant table of function pointers, whose name
- * carries the set (DP_ISA_SYMBOL). DP_ISA_TABLE declares all copies of such a table and a function
- * of the table's plain name that gives the one for this machine:
+ * carries the set (DP_ISA_SYMBOL). DP_ISA_TABLE declares all copies of a table, and a function with
+ * the table's plain name that returns the copy for this machine:
  *
- *   loops_thing_internal.h:  typedef struct { void (*run)(...); } dp_thing_loops;
- *                            DP_ISA_TABLE(dp_thing_loops, dp_thing_table)
- *   loops_thing.c:           const dp_thing_loops DP_ISA_SYMBOL(dp_thing_table) = {.run = run};
- *   thing.c:                 dp_thing_table()->run(...);
+ *   loops/thing.h:  typedef struct { void (*run)(...); } dp_thing_loops;
+ *                   DP_ISA_TABLE(dp_thing_loops, dp_thing_table)
+ *   loops/thing.c:  const dp_thing_loops DP_ISA_SYMBOL(dp_thing_table) = {.run = run};
+ *   math/thing.c:   dp_thing_table()->run(...);
  *
  * Kernels ask once, in create, and keep the pointer. The environment variable DOWNPOUR_ISA
- * (baseline, avx2, avx512) asks for less than the machine has. Any thread may call. */
-#ifndef DP_KERNELS_ISA_ISA_INTERNAL_H
-#define DP_KERNELS_ISA_ISA_INTERNAL_H
+ * (baseline, avx2, avx512) asks for less than the machine has, where the build has it. Any thread
+ * may call. */
+#ifndef DP_KERNELS_ISA_ISA_H
+#define DP_KERNELS_ISA_ISA_H
 
 #include <stdbool.h>
 
@@ -24,14 +25,18 @@ typedef enum dp_isa {
   DP_ISA_COUNT = 3,
 } dp_isa;
 
-/* What this process uses: found out once. */
+/* The set that this process uses; determined on the first call. */
 dp_isa dp_isa_current(void);
-/* What the machine can run, whatever the environment says. */
+/* The best set that the machine can run and the build has; the environment does not matter. */
 dp_isa dp_isa_best(void);
-/* For tests and benchmarks: false when the machine cannot run it. Kernels made before keep theirs.
+/* Whether the build has the set and the machine runs it. */
+bool dp_isa_has(dp_isa isa);
+/* For tests and benchmarks; false without such a set. Kernels that exist already keep their loops.
  */
 bool dp_isa_select(dp_isa isa);
 const char *dp_isa_name(dp_isa isa);
+/* A build for one machine (-Dinstruction_sets=host) has one set; the others' tables are empty. */
+extern const bool dp_isa_is_built[DP_ISA_COUNT];
 
 #define DP_ISA_JOIN_(name, isa) name##_##isa
 #define DP_ISA_JOIN(name, isa) DP_ISA_JOIN_(name, isa)

@@ -9,7 +9,6 @@
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/linalg/linalg_internal.h"
-#include "kernels/matmul_internal.h"
 
 typedef enum solve_kind { SOLVE_STRAIGHT, SOLVE_PIVOTED, SOLVE_PERTURBED } solve_kind;
 
@@ -209,8 +208,8 @@ static void bands_range(void *arg, int64_t begin, int64_t end) {
   size_t bands_bytes = (size_t)(call->bands * call->n) * size;
   size_t right_bytes = (size_t)(call->n * call->k) * size;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t left = dp_gemm_operand(&work->bands_batch, &work->batch, i);
-    int64_t right = dp_gemm_operand(&work->right_batch, &work->batch, i);
+    int64_t left = dp_linalg_operand(&work->bands_batch, &work->batch, i);
+    int64_t right = dp_linalg_operand(&work->right_batch, &work->batch, i);
     fns_of[work->output->dtype].band_solve((char *)work->bands->data + (size_t)left * bands_bytes,
                                            (char *)work->right->data + (size_t)right * right_bytes,
                                            call,

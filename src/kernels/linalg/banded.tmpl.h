@@ -1,9 +1,9 @@
-/* Banded systems for one type: ELEMENT is the type, REAL that of its magnitude, MAGNITUDE(x),
- * CONJUGATE(x) and REAL_PART(x) what they say, EPSILON and SMALLEST the limits of REAL,
- * NO_SOLUTION what stands for it, NAMED(x) the type's name of x. Rows of right-hand sides have k
- * elements. */
+/* Banded systems for one type. The includer defines ELEMENT (the type), REAL (the type of its
+ * magnitude), MAGNITUDE(x), CONJUGATE(x), REAL_PART(x), EPSILON and SMALLEST (limits of REAL),
+ * NO_SOLUTION (the value that stands for it) and NAMED(x) (the name of function x for this type).
+ * Rows of right-hand sides have k elements. */
 
-/* to = a - factor * b, of rows. */
+/* Rows: to = a - factor * b. */
 static void NAMED(combine)(const ELEMENT *a, const ELEMENT *b, ELEMENT factor, int64_t k,
                            ELEMENT *to) {
   for (int64_t c = 0; c < k; ++c)
@@ -68,7 +68,7 @@ static void NAMED(eliminate)(const ELEMENT *diagonals, const ELEMENT *right, int
   memcpy(x_row, given, (size_t)k * sizeof *x);
 }
 
-/* What the rows behind leave of row i. */
+/* Back substitution of row i: subtracts the multiples of the two rows after it. */
 static void NAMED(substitute)(const ELEMENT *u, int64_t n, int64_t k, int64_t i, ELEMENT *x) {
   if (i + 1 < n)
     NAMED(combine)(x + i * k, x + (i + 1) * k, u[3 * i + 1], k, x + i * k);
@@ -130,7 +130,7 @@ static ELEMENT NAMED(move_pivot)(ELEMENT pivot, REAL step, ELEMENT *row, int64_t
   return pivot;
 }
 
-/* Rows are compared by their pivots in proportion to their sizes. */
+/* Whether rows i and i + 1 are exchanged: compares |pivot| / (sum of the magnitudes of the row). */
 static bool NAMED(exchanges_scaled)(const ELEMENT *diagonals, int64_t n, int64_t i,
                                     const ELEMENT *u, REAL *scale) {
   const ELEMENT *upper = diagonals, *main = diagonals + n, *lower = diagonals + 2 * n;
@@ -149,7 +149,7 @@ static bool NAMED(solve_perturbed)(const ELEMENT *diagonals, const ELEMENT *righ
   NAMED(start)(diagonals, right, n, k, u, x);
   REAL scale = MAGNITUDE(u[0]) + MAGNITUDE(u[1]), largest = 0;
   for (int64_t i = 0; i + 1 < n; ++i) {
-    if (lower[i + 1] == 0) { /* nothing to eliminate, whatever the pivot */
+    if (lower[i + 1] == 0) { /* nothing to eliminate, whatever the pivot is */
       NAMED(exchanges_scaled)(diagonals, n, i, u, &scale);
       u[3 * i + 3] = diagonals[n + i + 1];
       u[3 * i + 4] = i + 2 < n ? diagonals[i + 1] : 0;

@@ -1,5 +1,6 @@
-/* Rectangular and symmetric matrices: QR, singular values, eigenvalues, least squares. Matrices are
- * transposed into columns for LAPACK where that matters, and back. */
+/* Decompositions of rectangular and symmetric matrices with LAPACK: QR, singular values and
+ * eigenvalues. Matrices are transposed to LAPACK's columns and back where the result depends on
+ * it. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -133,7 +134,7 @@ static bool is_finite(dp_dtype dtype, const void *values, int64_t count) {
   return sum == 0;
 }
 
-/* LAPACK may not end on NaN; TensorFlow gives NaN everywhere. */
+/* LAPACK may not terminate on NaN; TensorFlow gives NaN everywhere. */
 static dp_status *svd_guarded(const dp_linalg_batch *batch, const void *const *inputs,
                               void *const *outputs) {
   dp_dtype dtype = batch->state->dtype;
@@ -237,7 +238,7 @@ static dp_status *eigen_compute(dp_op_context *context, void *memory) {
   return dp_linalg_run(context, &batch);
 }
 
-/* The old form has one output: the values in the first row, the vectors below. */
+/* The first version has one output: the eigenvalues in the first row, the vectors below. */
 static dp_status *eigen_joined_create(const dp_kernel_setup *setup, void *memory) {
   ((dp_linalg_state *)memory)->flags[2] = true;
   return create(setup, memory);

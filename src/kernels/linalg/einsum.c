@@ -1,113 +1,39 @@
-/* Einsum of one or two operands: sums of products over named dimensions, with "..." for leading
- * dimensions that are broadcast, repeated labels (diagonals) on either side included.
+/* Einsum of one or two operands: sums of products over named dimensions (labels). "..." stands for
+ * leading dimensions that are broadcast. Labels may repeat (diagonals), in inputs and output.
  *
- * Operands are views: a stride for each label, 0 where one is broadcast, the sum of several where a
- * label is repeated. Then it is a batch of products of matrices (gemm_internal.h), which take views
- * as they are where the rows of every matrix are evenly apart. An operand of another kind is packed
- * to [batch, free, contracted] first, summing over labels that nobody else has; a result of another
- * kind is spread over the output's labels. */
+ * An operand is a view with one stride per label: 0 where it is broadcast, the sum of the strides
+ * where a label repeats. The sum is then a batch of matrix products (products/gemm.h), which take a
+ * view as it is when the rows of each matrix are evenly spaced. Any other operand is first packed
+ * to [batch, free, contracted], summing over labels that occur nowhere else. A result that is not
+ * such a batch is spread over the output's labels. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
+#include "kernels/linalg/einsum_internal.h"
 #include "kernels/products/gemm.h"
-#include "kernels/matmul_internal.h"
+#include "kernels/shared/widen.h"
 
 #define MAX_LABELS (2 * DP_MAX_RANK)
-#define ELLIPSIS '.'
-
-typedef struct subscript {
-  int count, ellipsis; /* labels; position of the ellipsis among them, -1 without */
-  char labels[DP_MAX_RANK + 1];
-} subscript;
-
-typedef struct einsum_state {
-  dp_dtype dtype, work;
-  int input_count;
-  subscript inputs[2], output;
-} einsum_state;
-
-/* ---- The equation ---- */
-static dp_status *read_subscript(dp_view text, subscript *subscript_out) {
-  subscript found = {.ellipsis = -1};
-  for (size_t i = 0; i < text.length; ++i) {
-    char c = text.data[i];
-    if (c == ' ')
-      continue;
-    if (c == '.') {
-      if (found.ellipsis >= 0 || i + 2 >= text.length || text.data[i + 1] != '.' ||
-          text.data[i + 2] != '.')
-        return DP_INVALID("Invalid ellipsis in the subscript %.*s", (int)text.length, text.data);
-      found.ellipsis = found.count;
-      i += 2;
-      continue;
-    }
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
-      return DP_INVALID("Subscripts must be letters, got %c in %.*s", c, (int)text.length,
-                        text.data);
-    if (found.count == DP_MAX_RANK)
-      return DP_INVALID("The subscript %.*s has too many labels", (int)text.length, text.data);
-    found.labels[found.count++] = c;
-  }
-  *subscript_out = found;
-  return NULL;
-}
-
-static dp_status *check_output(const einsum_state *state) {
-  const subscript *output = &state->output;
-  bool has_ellipsis = false;
-  for (int i = 0; i < state->input_count; ++i)
-    has_ellipsis = has_ellipsis || state->inputs[i].ellipsis >= 0;
-  if (output->ellipsis >= 0 && !has_ellipsis)
-    return DP_INVALID("An ellipsis in the output needs one in an input");
-  for (int k = 0; k < output->count; ++k) {
-    bool is_known = false;
-    for (int i = 0; i < state->input_count; ++i)
-      is_known = is_known ||
-                 memchr(state->inputs[i].labels, output->labels[k], (size_t)state->inputs[i].count);
-    if (!is_known)
-      return DP_INVALID("The output label %c is in no input", output->labels[k]);
-  }
-  return NULL;
-}
 
 static dp_status *einsum_create(const dp_kernel_setup *setup, void *memory) {
   einsum_state *state = memory;
   dp_view equation;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
   DP_RETURN_IF_ERROR(dp_node_get_string(setup->node, "equation", &equation));
-  state->work = dp_gemm_work_type(state->dtype);
+  state->work = dp_kernel_work_type(state->dtype);
   state->input_count = setup->node->input_count;
-  const char *end = equation.data + equation.length, *arrow = NULL;
-  for (const char *p = equation.data; p + 1 < end && !arrow; ++p)
-    if (p[0] == '-' && p[1] == '>')
-      arrow = p;
-  if (!arrow)
-    return DP_INVALID("Expecting exactly one '->' in einsum equation: %.*s", (int)equation.length,
-                      equation.data);
-  const char *comma = memchr(equation.data, ',', (size_t)(arrow - equation.data));
-  bool has_two = comma != NULL;
-  if (state->input_count > 2 || state->input_count != (has_two ? 2 : 1))
-    return DP_INVALID("Expected %d inputs for equation %.*s but got: %d", has_two ? 2 : 1,
-                      (int)equation.length, equation.data, state->input_count);
-  const char *first_end = has_two ? comma : arrow;
-  DP_RETURN_IF_ERROR(read_subscript((dp_view){equation.data, (size_t)(first_end - equation.data)},
-                                    &state->inputs[0]));
-  if (has_two)
-    DP_RETURN_IF_ERROR(
-        read_subscript((dp_view){comma + 1, (size_t)(arrow - comma - 1)}, &state->inputs[1]));
-  DP_RETURN_IF_ERROR(
-      read_subscript((dp_view){arrow + 2, (size_t)(end - arrow - 2)}, &state->output));
-  return check_output(state);
+  return dp_einsum_read(equation, state);
 }
 
 /* ---- Labels of one call ---- */
-/* Names are letters; dimension d of the ellipses, counted from the right, is the byte 1 + d. */
+/* Names are characters; dimension d of the ellipses, counted from the right, is the byte 1 + d. */
 typedef struct labels {
   int count;
   unsigned char names[MAX_LABELS];
   int64_t sizes[MAX_LABELS];
-  int64_t strides[3][MAX_LABELS]; /* of the two inputs and the output, in elements */
+  int64_t strides[3][MAX_LABELS]; /* of both inputs and the output, in elements */
   bool is_in[3][MAX_LABELS];
+  bool mismatches; /* dimensions of the ellipses cannot be broadcast to each other */
 } labels;
 
 static int find_label(labels *all, unsigned char name) {
@@ -141,7 +67,9 @@ static dp_status *add_axis(labels *all, int operand, unsigned char name, int axi
   }
   if (is_hidden && all->sizes[index] == 1)
     all->sizes[index] = size;
-  if (size != all->sizes[index] && !(is_hidden && size == 1))
+  bool differs = size != all->sizes[index] && !(is_hidden && size == 1);
+  all->mismatches = all->mismatches || (differs && is_hidden);
+  if (differs && !is_hidden)
     return DP_INVALID("Expected dimension %lld at axis %d of the input shaped %s but got "
                       "dimension %lld",
                       (long long)all->sizes[index], axis, dp_shape_text(shape), (long long)size);
@@ -153,14 +81,14 @@ static dp_status *add_axis(labels *all, int operand, unsigned char name, int axi
 static dp_status *add_input(const einsum_state *state, int slot, const dp_shape *shape,
                             labels *all) {
   const subscript *subscript = &state->inputs[slot];
-  if (subscript->ellipsis < 0 ? shape->rank != subscript->count : shape->rank < subscript->count)
-    return DP_INVALID("Expected input %d to have rank %d but got: %d", slot, subscript->count,
-                      shape->rank);
-  int64_t stride = 1;
-  for (int axis = shape->rank - 1; axis >= 0; --axis) {
-    DP_RETURN_IF_ERROR(
-        add_axis(all, slot, axis_name(subscript, shape->rank, axis), axis, stride, shape));
-    stride *= shape->dims[axis];
+  bool is_exact = subscript->ellipsis < 0;
+  if (is_exact ? shape->rank != subscript->count : shape->rank < subscript->count)
+    return DP_INVALID("Expected input %d to have rank %s%d but got: %d", slot,
+                      is_exact ? "" : "at least ", subscript->count, shape->rank);
+  for (int axis = 0; axis < shape->rank; ++axis) {
+    int64_t stride = dp_shape_product(shape, axis + 1, shape->rank);
+    unsigned char name = axis_name(subscript, shape->rank, axis);
+    DP_RETURN_IF_ERROR(add_axis(all, slot, name, axis, stride, shape));
   }
   return NULL;
 }
@@ -170,7 +98,11 @@ static dp_status *add_output(const einsum_state *state, labels *all, dp_shape *s
   int hidden = 0;
   for (int i = 0; i < all->count; ++i)
     hidden += all->names[i] <= DP_MAX_RANK;
-  int rank = output->count + (output->ellipsis >= 0 ? hidden : 0);
+  if (hidden > 0 && output->ellipsis < 0)
+    return DP_INVALID("Output contains %d broadcasting dimension(s) but no ellipsis (...) was "
+                      "found in the output subscripts.",
+                      hidden);
+  int rank = output->count + hidden;
   if (rank > DP_MAX_RANK)
     return DP_INVALID("Einsum's result has too many dimensions");
   int64_t dims[DP_MAX_RANK] = {0};
@@ -216,7 +148,7 @@ static void axes_add(axes *axes, int64_t size, int64_t stride) {
   axes->strides[axes->count++] = stride;
 }
 
-/* Whether these are rows and columns of a matrix, and then the elements between its rows. */
+/* Whether these labels are rows and columns of a matrix; if so, the elements between its rows. */
 static bool axes_are_matrix(const axes *rows, const axes *columns, int64_t *row_out) {
   int64_t width = axes_size(columns), row = rows->count > 0 ? rows->strides[0] : width;
   if (rows->count > 1 || columns->count > 1 || row < width ||
@@ -257,7 +189,7 @@ typedef struct view_work {
   const axes *kept, *summed;
   const char *view; /* strided */
   char *dense;
-  bool spreads; /* dense to view instead of view to dense */
+  bool spreads; /* copies from dense to view, instead of view to dense */
 } view_work;
 
 static int64_t offset_of(const axes *axes, int64_t index) {
@@ -293,7 +225,7 @@ static void sum_view(const view_work *work, const char *view, char *to) {
     add_element(work->dtype, to, view + offset_of(work->summed, i) * (int64_t)work->size);
 }
 
-/* Rows: all but the last kept axis. */
+/* Rows are counted over all kept axes but the last. */
 static void walk_rows(void *arg, int64_t begin, int64_t end) {
   const view_work *work = arg;
   axes outer = *work->kept;
@@ -331,7 +263,7 @@ static label_kind kind_of(const einsum_state *state, const labels *all, int oper
   return is_out ? KIND_FREE : KIND_SUMMED;
 }
 
-/* The labels of one kind, in the order of their first use: the same for both operands. */
+/* The labels of one kind, in the order of their first use, which is the same for both operands. */
 static void collect(const einsum_state *state, const labels *all, int operand, label_kind kind,
                     int strides_of, axes *axes) {
   for (int i = 0; i < all->count; ++i)
@@ -355,8 +287,61 @@ static int64_t kind_size(const einsum_state *state, const labels *all, int opera
   return size;
 }
 
+/* ---- Ellipses that do not fit ---- */
+/* The order in which TensorFlow's kernel sorts the dimensions of an operand. */
+static int order_of(const einsum_state *state, const labels *all, int slot, unsigned char name,
+                    bool swaps) {
+  static const int orders[] = {
+      [KIND_BATCH] = 1, [KIND_FREE] = 2, [KIND_CONTRACTED] = 3, [KIND_SUMMED] = 4};
+  if (name <= DP_MAX_RANK)
+    return 0;
+  label_kind kind = KIND_SUMMED;
+  for (int i = 0; i < all->count; ++i)
+    if (all->names[i] == name)
+      kind = kind_of(state, all, slot, i);
+  bool is_swapped = swaps && (kind == KIND_FREE || kind == KIND_CONTRACTED);
+  return is_swapped ? 5 - orders[kind] : orders[kind];
+}
+
+/* Adds the shape of an operand as TensorFlow multiplies it: the dimensions of the ellipsis and of
+ * the batch, then one for all free labels and one for all contracted ones. These two change places
+ * when that saves TensorFlow a transposition. */
+static void print_operand(const einsum_state *state, const labels *all, int slot,
+                          const dp_shape *shape, dp_text *text) {
+  bool swaps = true;
+  for (int axis = 0, last = 0; axis < shape->rank; ++axis) {
+    unsigned char name = axis_name(&state->inputs[slot], shape->rank, axis);
+    int order = order_of(state, all, slot, name, true);
+    swaps = swaps && order >= last;
+    last = order;
+  }
+  dp_text_add_char(text, '[');
+  for (int order = 0; order < 2; ++order)
+    for (int axis = 0; axis < shape->rank; ++axis) {
+      unsigned char name = axis_name(&state->inputs[slot], shape->rank, axis);
+      if (order_of(state, all, slot, name, false) == order)
+        dp_text_printf(text, "%lld,", (long long)shape->dims[axis]);
+    }
+  int64_t own = kind_size(state, all, slot, KIND_FREE);
+  int64_t contracted = kind_size(state, all, slot, KIND_CONTRACTED);
+  dp_text_printf(text, "%lld,%lld]", (long long)(swaps ? contracted : own),
+                 (long long)(swaps ? own : contracted));
+}
+
+static dp_status *cannot_broadcast(const einsum_state *state, const labels *all, const dp_shape *a,
+                                   const dp_shape *b) {
+  dp_text left = {0}, right = {0};
+  print_operand(state, all, 0, a, &left);
+  print_operand(state, all, 1, b, &right);
+  dp_status *status = DP_INVALID("Invalid broadcasting dimensions: %s vs. %s",
+                                 dp_text_string(&left), dp_text_string(&right));
+  dp_text_deinit(&left);
+  dp_text_deinit(&right);
+  return status;
+}
+
 /* ---- Operands ---- */
-/* Of every matrix the place, by the index of the batch, and the rows. */
+/* For every matrix of the batch: where it begins; and its row distance. */
 typedef struct matrices {
   char *data;
   axes batch;
@@ -365,7 +350,7 @@ typedef struct matrices {
 
 typedef struct operand {
   matrices matrices;
-  bool contracted_first; /* rows are contracted labels, instead of free ones */
+  bool contracted_first; /* rows are contracted labels, else free ones */
   dp_buffer *widened, *packed;
 } operand;
 
@@ -380,7 +365,7 @@ static matrices dense_matrices(void *data, int64_t batch, int64_t rows, int64_t 
   return dense;
 }
 
-/* False unless the operand is a batch of matrices as it is. */
+/* False unless the operand is a batch of matrices without packing. */
 static bool find_matrices(operand *operand, const einsum_state *state, const labels *all,
                           int slot) {
   axes own = axes_of(state, all, slot, KIND_FREE, slot);
@@ -418,8 +403,8 @@ static dp_status *pack_operand(operand *operand, dp_op_context *context, const e
 static dp_status *operand_init(operand *operand, dp_op_context *context, const einsum_state *state,
                                const labels *all, int slot, bool is_packed) {
   const void *data;
-  DP_RETURN_IF_ERROR(
-      dp_gemm_widen(context, dp_op_input(context, slot), state->work, &data, &operand->widened));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, dp_op_input(context, slot), state->work, &data,
+                                            &operand->widened));
   operand->matrices.data = (char *)data;
   if (!is_packed && find_matrices(operand, state, all, slot))
     return NULL;
@@ -476,7 +461,7 @@ static void multiply(dp_op_context *context, const einsum_state *state, const la
   }
 }
 
-/* The result, [batch, free of the first, free of the second], to its places in `to`. */
+/* Copies the result, [batch, free of the first, free of the second], to its places in `to`. */
 static void spread(dp_op_context *context, const einsum_state *state, const axes *places,
                    const void *result, void *to, int64_t elements) {
   axes none = {0};
@@ -534,6 +519,9 @@ static dp_status *einsum_compute(dp_op_context *context, void *memory) {
   for (int i = 0; i < state->input_count; ++i)
     DP_RETURN_IF_ERROR(add_input(state, i, &dp_op_input(context, i)->shape, &all));
   DP_RETURN_IF_ERROR(add_output(state, &all, &shape));
+  if (all.mismatches)
+    return cannot_broadcast(state, &all, &dp_op_input(context, 0)->shape,
+                            &dp_op_input(context, 1)->shape);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   if (shape.elements == 0)
@@ -549,7 +537,7 @@ static dp_status *einsum_compute(dp_op_context *context, void *memory) {
   }
   status = run(context, state, &all, operands, to, shape.elements, &scratch);
   if (!status && narrows)
-    dp_gemm_narrow(context, wide->data, output);
+    dp_kernel_narrow_tensor(context, wide->data, output);
   operand_deinit(&operands[0]);
   operand_deinit(&operands[1]);
   dp_buffer_release(scratch);

@@ -1,20 +1,20 @@
-/* Functions of square matrices, MatrixSquareRoot, MatrixLogarithm and MatrixExponential, and the
- * eigenvalues of general ones, Eig.
+/* Functions of square matrices: MatrixSquareRoot, MatrixLogarithm and MatrixExponential; and Eig,
+ * the eigenvalues of general matrices.
  *
- * A function of A = Q T Q^H is Q f(T) Q^H, with LAPACK's Schur form, whose T is upper triangular.
- * The square root of T comes column by column (Bjorck and Hammarling); the logarithm by taking
- * roots until T is close to 1, then a rational approximation (inverse scaling and squaring); the
- * exponential by halving T until it is small, then a series and as many squares. All is computed in
- * complex doubles, whatever the dtype. */
+ * With LAPACK's Schur form A = Q T Q^H, where T is upper triangular, f(A) = Q f(T) Q^H.
+ * - square root of T: column by column (Bjorck and Hammarling)
+ * - logarithm: square roots until T is close to 1, then a rational approximation
+ * - exponential: T is halved until it is small, then a series, then as many squarings
+ * Everything is computed in complex doubles for every dtype. */
 #include "kernels/shared/family.h"
 
 #include <complex.h>
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/linalg/linalg_internal.h"
 #include "kernels/products/blas.h"
 #include "kernels/products/gemm.h"
-#include "kernels/linalg/linalg_internal.h"
 
 typedef double _Complex number;
 
@@ -57,7 +57,7 @@ static void store(dp_dtype dtype, void *values, int64_t i, number value) {
   }
 }
 
-/* In columns, as LAPACK has them. */
+/* Column-major, as LAPACK wants it. */
 static void load_columns(dp_dtype dtype, const void *from, int64_t n, number *to) {
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j)
@@ -98,7 +98,7 @@ static double distance_from_one(const number *t, int64_t n) {
   return largest;
 }
 
-/* Adds weight * x (1 + place x)^-1 to the sums; all are upper triangles. */
+/* Adds weight * x (1 + place x)^-1 to the sums; all matrices are upper triangular. */
 static void add_fraction(const number *x, int64_t n, double place, double weight, number *column,
                          number *sums) {
   for (int64_t j = 0; j < n; ++j) {
@@ -113,7 +113,7 @@ static void add_fraction(const number *x, int64_t n, double place, double weight
 }
 
 #define POINTS 8
-/* Places and weights of Gauss's quadrature between 0 and 1. */
+/* Nodes and weights of Gauss's quadrature on [0, 1]. */
 static void make_quadrature(double *places, double *weights) {
   for (int i = 0; i < POINTS; ++i) {
     double x = cos(M_PI * (i + 0.75) / (POINTS + 0.5)), slope = 1;
@@ -132,7 +132,7 @@ static void make_quadrature(double *places, double *weights) {
   }
 }
 
-/* `spare` has room for two more matrices. */
+/* `spare` has room for two matrices. */
 static void log_of_triangle(const number *t, int64_t n, number *result, number *spare) {
   number *x = spare, *root = spare + n * n;
   double places[POINTS], weights[POINTS], scale = 1;
@@ -164,7 +164,7 @@ static double size_of_triangle(const number *t, int64_t n) {
   return largest;
 }
 
-/* to = a b; all are upper triangles. */
+/* to = a b; all matrices are upper triangular. */
 static void multiply_triangles(const number *a, const number *b, int64_t n, number *to) {
   memset(to, 0, (size_t)(n * n) * sizeof *to);
   for (int64_t i = 0; i < n; ++i)
@@ -173,8 +173,8 @@ static void multiply_triangles(const number *a, const number *b, int64_t n, numb
         to[i * n + j] += a[i * n + k] * b[k * n + j];
 }
 
-#define TERMS 18 /* beyond doubles for triangles of size 1/2 */
-/* `spare` has room for two more matrices. */
+#define TERMS 18 /* exact in double for triangles of norm 1/2 */
+/* `spare` has room for two matrices. */
 static void exp_of_triangle(const number *t, int64_t n, number *result, number *spare) {
   number *x = spare, *product = spare + n * n;
   int halves = 0;
@@ -197,11 +197,11 @@ static void exp_of_triangle(const number *t, int64_t n, number *result, number *
 }
 
 /* ---- Functions ---- */
-/* The last argument has room for two more matrices. */
+/* The last argument has room for two matrices. */
 typedef void (*triangle_fn)(const number *t, int64_t n, number *result, number *spare);
 
 typedef struct function_state {
-  dp_linalg_state linalg; /* its routine is that of complex doubles */
+  dp_linalg_state linalg; /* its routine is the one for complex doubles */
   triangle_fn of_triangle;
   bool wants_vectors;
   dp_dtype result;
@@ -212,10 +212,9 @@ static dp_status *find_routine(function_state *state, const dp_kernel_setup *set
   void *found = dp_blas_find(name);
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->linalg.dtype));
   if (!found)
-    return dp_status_create(DP_UNIMPLEMENTED,
-                            "%s needs OpenBLAS with LAPACK (%s), which this "
-                            "machine lacks",
-                            setup->node->op->name, name);
+    return dp_status_create(
+        DP_UNIMPLEMENTED, "%s needs a threaded OpenBLAS with LAPACK (%s), which this machine lacks",
+        setup->node->op->name, name);
   memcpy(&state->linalg.routines[0], &found, sizeof found);
   return NULL;
 }
@@ -228,7 +227,7 @@ static dp_status *function_create(const dp_kernel_setup *setup, void *memory) {
   return find_routine(state, setup, "zgees_");
 }
 
-/* to = a b, or a times b's adjoint. */
+/* to = a b, or to = a b^H. */
 static void multiply(const number *a, const number *b, bool adjoint, int64_t n, number *to) {
   dp_gemm gemm = {.dtype = DP_COMPLEX128,
                   .m = n,

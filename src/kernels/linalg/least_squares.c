@@ -1,15 +1,15 @@
-/* MatrixSolveLs, least squares with or without a regularizer, and CholeskyGrad.
+/* MatrixSolveLs (least squares, with or without a regularizer) and CholeskyGrad.
  *
- * The fast way solves the normal equations by Cholesky's decomposition; the other one is LAPACK's
- * complete orthogonal factorization, which also takes matrices of less than full rank and ignores
- * the regularizer, as TensorFlow does. */
+ * With `fast`, MatrixSolveLs solves the normal equations by a Cholesky decomposition. Otherwise it
+ * uses LAPACK's complete orthogonal factorization, which also handles matrices without full rank
+ * and, as in TensorFlow, ignores the regularizer. */
 #include "kernels/shared/family.h"
 
 #include <float.h>
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/products/gemm.h"
 #include "kernels/linalg/linalg_internal.h"
+#include "kernels/products/gemm.h"
 
 typedef void (*potrf_fn)(const char *half, const int *n, void *a, const int *lda, int *info,
                          size_t length);
@@ -57,7 +57,8 @@ static void add_to_diagonal(dp_dtype dtype, void *matrix, int64_t n, double valu
   }
 }
 
-/* Solves gram x = right[n, k] in place, by rows; false when the matrix is not positive. */
+/* Solves gram x = right[n, k] in place, row-major. False when the matrix is not positive
+ * definite. */
 static bool solve_positive(const dp_linalg_state *state, void *gram, void *right, int n, int k) {
   size_t size = dp_dtype_size(state->dtype);
   void *columns = dp_malloc((size_t)n * (size_t)n * size);
@@ -101,7 +102,7 @@ static dp_status *fast_matrix(const dp_linalg_batch *batch, const void *const *i
                            "fast=False or provide a larger l2_regularizer > 0.");
 }
 
-/* Columns of sides are as long as the longer side of the matrix. */
+/* Columns of the right-hand sides are as long as the longer side of the matrix. */
 static dp_status *full_matrix(const dp_linalg_batch *batch, const void *const *inputs,
                               void *const *outputs) {
   const dp_linalg_state *state = batch->state;

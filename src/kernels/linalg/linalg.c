@@ -1,4 +1,5 @@
-/* Batches, shapes and elements of linear algebra; the contracts are in linalg_internal.h. */
+/* What the LAPACK kernels share: finding routines, batches of matrices over the pool, checks of
+ * shapes, and single elements of any dtype. The contracts are in linalg_internal.h. */
 #include "kernels/linalg/linalg_internal.h"
 
 #include <complex.h>
@@ -29,9 +30,10 @@ dp_status *dp_linalg_init(dp_linalg_state *state, const dp_kernel_setup *setup,
              replaced ? name + 2 : name);
     void *found = dp_blas_find(symbol);
     if (!found)
-      return dp_status_create(DP_UNIMPLEMENTED,
-                              "%s needs OpenBLAS with LAPACK (%s), which this machine lacks",
-                              setup->node->op->name, symbol);
+      return dp_status_create(
+          DP_UNIMPLEMENTED,
+          "%s needs a threaded OpenBLAS with LAPACK (%s), which this machine lacks",
+          setup->node->op->name, symbol);
     memcpy(&state->routines[i], &found, sizeof found);
   }
   return NULL;
@@ -175,4 +177,15 @@ void dp_linalg_set_identity(dp_dtype dtype, void *matrix, int64_t n) {
   memset(matrix, 0, (size_t)(n * n) * dp_dtype_size(dtype));
   for (int64_t i = 0; i < n; ++i)
     dp_linalg_set(dtype, matrix, i * n + i, 1);
+}
+
+int64_t dp_linalg_operand(const dp_shape *operand, const dp_shape *result, int64_t index) {
+  int64_t offset = 0, stride = 1;
+  for (int i = 1; i <= operand->rank; ++i) {
+    int64_t size = operand->dims[operand->rank - i], total = result->dims[result->rank - i];
+    offset += size == 1 ? 0 : index % total * stride;
+    index /= total;
+    stride *= size;
+  }
+  return offset;
 }

@@ -1,18 +1,18 @@
-/* MatMul and BatchMatMul: matrices, and batches of matrices whose leading dimensions may be
- * broadcast. 16-bit floats are widened to float and 8-bit integers to int32 as a whole before the
- * product. A batch is split over the pool by matrices when there are many, else each product is. */
+/* MatMul and BatchMatMul: products of matrices, and of batches whose leading dimensions may be
+ * broadcast. 16-bit floats are widened to float, and 8-bit integers to int32, as a whole before the
+ * product. When there are many matrices, the pool shares them; otherwise it shares each product. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/thread.h"
+#include "kernels/linalg/linalg_internal.h"
 #include "kernels/products/gemm.h"
-#include "kernels/matmul_internal.h"
-#include "kernels/shared/support.h"
+#include "kernels/shared/widen.h"
 
 typedef enum matmul_rules { RULES_PLAIN, RULES_BATCH, RULES_BROADCAST } matmul_rules;
 
 typedef struct matmul_state {
-  dp_dtype work; /* of the product */
+  dp_dtype work; /* dtype of the product */
   bool transpose_a, transpose_b;
   bool adjoint; /* transposing also conjugates */
   matmul_rules rules;
@@ -21,7 +21,7 @@ typedef struct matmul_state {
 static dp_status *matmul_create(const dp_kernel_setup *setup, void *memory) {
   matmul_state *state = memory;
   const dp_node *node = setup->node;
-  state->work = dp_gemm_work_type(dp_dtype_base(node->output_types[0]));
+  state->work = dp_kernel_work_type(dp_dtype_base(node->output_types[0]));
   if (dp_node_is(node, "MatMul")) {
     DP_RETURN_IF_ERROR(dp_node_get_bool(node, "transpose_a", &state->transpose_a));
     return dp_node_get_bool(node, "transpose_b", &state->transpose_b);
@@ -30,69 +30,6 @@ static dp_status *matmul_create(const dp_kernel_setup *setup, void *memory) {
   state->rules = dp_node_is(node, "BatchMatMul") ? RULES_BATCH : RULES_BROADCAST;
   DP_RETURN_IF_ERROR(dp_node_get_bool(node, "adj_x", &state->transpose_a));
   return dp_node_get_bool(node, "adj_y", &state->transpose_b);
-}
-
-/* ---- Inputs of other types ---- */
-typedef struct widening {
-  dp_dtype dtype;
-  const void *from;
-  void *to;
-} widening;
-
-static void widen_range(void *arg, int64_t begin, int64_t end) {
-  const widening *work = arg;
-  if (dp_kernel_is_short_float(work->dtype)) {
-    dp_kernel_widen(work->dtype, (const uint16_t *)work->from + begin, (float *)work->to + begin,
-                    end - begin);
-  } else if (work->dtype == DP_INT8) {
-    for (int64_t i = begin; i < end; ++i)
-      ((int32_t *)work->to)[i] = ((const int8_t *)work->from)[i];
-  } else {
-    for (int64_t i = begin; i < end; ++i)
-      ((int32_t *)work->to)[i] = ((const uint8_t *)work->from)[i];
-  }
-}
-
-static void integers_to_floats(void *data, int64_t count) {
-  int32_t *from = data;
-  float *to = data;
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = (float)from[i];
-}
-
-dp_status *dp_gemm_widen(dp_op_context *context, const dp_tensor *tensor, dp_dtype work,
-                         const void **data_out, dp_buffer **buffer_out) {
-  if (tensor->dtype == work) {
-    *data_out = tensor->data;
-    *buffer_out = NULL;
-    return NULL;
-  }
-  int64_t count = dp_tensor_elements(tensor);
-  dp_buffer *buffer;
-  DP_RETURN_IF_ERROR(dp_buffer_create((size_t)count * dp_dtype_size(work), &buffer));
-  widening widen = {tensor->dtype, tensor->data, buffer->data};
-  dp_kernel_for(context, count, 400, widen_range, &widen);
-  if (work == DP_FLOAT && !dp_kernel_is_short_float(tensor->dtype))
-    integers_to_floats(buffer->data, count);
-  *data_out = buffer->data;
-  *buffer_out = buffer;
-  return NULL;
-}
-
-typedef struct narrowing {
-  dp_dtype dtype;
-  const float *from;
-  uint16_t *to;
-} narrowing;
-
-static void narrow_range(void *arg, int64_t begin, int64_t end) {
-  const narrowing *work = arg;
-  dp_kernel_narrow(work->dtype, work->from + begin, work->to + begin, end - begin);
-}
-
-void dp_gemm_narrow(dp_op_context *context, const float *from, dp_tensor *to) {
-  narrowing narrow = {to->dtype, from, to->data};
-  dp_kernel_for(context, dp_tensor_elements(to), 400, narrow_range, &narrow);
 }
 
 /* ---- Shapes ---- */
@@ -129,22 +66,11 @@ typedef struct batch {
   dp_shape a_batch, b_batch, c_batch;
 } batch;
 
-int64_t dp_gemm_operand(const dp_shape *operand, const dp_shape *result, int64_t index) {
-  int64_t offset = 0, stride = 1;
-  for (int i = 1; i <= operand->rank; ++i) {
-    int64_t size = operand->dims[operand->rank - i], total = result->dims[result->rank - i];
-    offset += size == 1 ? 0 : index % total * stride;
-    index /= total;
-    stride *= size;
-  }
-  return offset;
-}
-
 static dp_gemm gemm_at(const batch *work, int64_t index) {
   dp_gemm gemm = work->gemm;
   int64_t size = (int64_t)dp_dtype_size(gemm.dtype);
-  int64_t a = dp_gemm_operand(&work->a_batch, &work->c_batch, index);
-  int64_t b = dp_gemm_operand(&work->b_batch, &work->c_batch, index);
+  int64_t a = dp_linalg_operand(&work->a_batch, &work->c_batch, index);
+  int64_t b = dp_linalg_operand(&work->b_batch, &work->c_batch, index);
   gemm.a = (const char *)gemm.a + a * gemm.m * gemm.k * size;
   gemm.b = (const char *)gemm.b + b * gemm.k * gemm.n * size;
   gemm.c = (char *)gemm.c + index * gemm.m * gemm.n * size;
@@ -161,7 +87,7 @@ static void run_matrices(void *arg, int64_t begin, int64_t end) {
 static void run_batch(dp_op_context *context, batch *work) {
   int64_t count = work->c_batch.elements;
   if (count > 1 && work->b_batch.elements == 1 && !work->gemm.transpose_a &&
-      work->a_batch.elements == count) { /* one tall matrix times one */
+      work->a_batch.elements == count) { /* one tall matrix times one matrix */
     work->gemm.m *= count;
     count = 1;
   }
@@ -220,8 +146,10 @@ static dp_status *matmul_compute(dp_op_context *context, void *memory) {
     return NULL;
   dp_buffer *a_buffer = NULL, *b_buffer = NULL, *c_buffer = NULL;
   dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, a, state->work, &work.gemm.a, &a_buffer));
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, b, state->work, &work.gemm.b, &b_buffer));
+  DP_GOTO_IF_ERROR(status, done,
+                   dp_kernel_widen_tensor(context, a, state->work, &work.gemm.a, &a_buffer));
+  DP_GOTO_IF_ERROR(status, done,
+                   dp_kernel_widen_tensor(context, b, state->work, &work.gemm.b, &b_buffer));
   work.gemm.c = output->data;
   bool narrows = output->dtype != state->work;
   if (narrows) {
@@ -231,7 +159,7 @@ static dp_status *matmul_compute(dp_op_context *context, void *memory) {
   }
   run_batch(context, &work);
   if (narrows)
-    dp_gemm_narrow(context, c_buffer->data, output);
+    dp_kernel_narrow_tensor(context, c_buffer->data, output);
 done:
   dp_buffer_release(a_buffer);
   dp_buffer_release(b_buffer);

@@ -1,14 +1,15 @@
-/* Square matrices: Cholesky, inverses, solutions, determinants and LU.
+/* Square matrices: Cholesky, MatrixInverse, MatrixSolve, MatrixTriangularSolve, determinants and
+ * LU.
  *
- * A row-major matrix is its transpose to LAPACK. Factors of A' solve with A by asking for the
- * transposed system; the lower factor of A in rows is the upper one of A' in columns. */
+ * LAPACK takes a row-major matrix A for its transpose A'. So factors of A' solve a system with A by
+ * asking for the transposed system; and the lower factor of A in rows is the upper factor of A' in
+ * columns. */
 #include "kernels/shared/family.h"
 
 #include <complex.h>
 #include <math.h>
 #include <string.h>
 #include "kernels/linalg/linalg_internal.h"
-#include "kernels/matmul_internal.h"
 
 typedef void (*potrf_fn)(const char *half, const int *n, void *a, const int *lda, int *info,
                          size_t length);
@@ -186,7 +187,7 @@ static int is_singular(dp_dtype dtype, const void *a, int64_t n) {
   return 0;
 }
 
-/* Substitution as it stands, so that a zero on the diagonal gives infinities as in TensorFlow. */
+/* Plain substitution, so that a zero on the diagonal gives infinities as in TensorFlow. */
 static void substitute(const dp_linalg_batch *batch, const void *a, void *x) {
   int64_t n = batch->n, k = batch->k;
   bool adjoint = batch->state->flags[0], lower = batch->state->flags[1];
@@ -221,14 +222,14 @@ static void substitute(const dp_linalg_batch *batch, const void *a, void *x) {
 #undef AT
 }
 
-/* The operands are broadcast, so their places are found here; outputs[0] tells which matrix. */
+/* The operands are broadcast, so their matrices are found here; outputs[0] gives the index. */
 static dp_status *triangular_matrix(const dp_linalg_batch *batch, const void *const *inputs,
                                     void *const *outputs) {
   const triangular_operands *all = batch->extra;
   const dp_linalg_state *state = batch->state;
   int64_t index = ((char *)outputs[0] - all->to) / (int64_t)batch->output_bytes[0];
-  const char *a = all->a + dp_gemm_operand(&all->a_batch, &all->batch, index) * all->a_size;
-  const char *b = all->b + dp_gemm_operand(&all->b_batch, &all->batch, index) * all->b_size;
+  const char *a = all->a + dp_linalg_operand(&all->a_batch, &all->batch, index) * all->a_size;
+  const char *b = all->b + dp_linalg_operand(&all->b_batch, &all->batch, index) * all->b_size;
   int n = (int)batch->n, k = (int)batch->k, info = 0;
   if (is_singular(state->dtype, a, n)) {
     memcpy(outputs[0], b, batch->output_bytes[0]);
@@ -295,7 +296,7 @@ static dp_status *triangular_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Determinants ---- */
-/* Sign (or phase) and logarithm of the magnitude, and the product itself, from LU. */
+/* From the LU factors: sign (or phase), logarithm of the magnitude, and the determinant. */
 typedef struct determinant {
   double _Complex product, sign;
   double log_magnitude;
@@ -378,8 +379,8 @@ static dp_status *determinant_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- LU ---- */
-/* LAPACK compares complex pivots by |re| + |im|; TensorFlow by their magnitude, and users see the
- * order, so complex matrices are eliminated here. In columns, as LAPACK has them. */
+/* LAPACK compares complex pivots by |re| + |im|, TensorFlow by their magnitude. Users see the
+ * order, so complex matrices are factored here. Column-major, as in LAPACK. */
 #define ELIMINATE(name, type, magnitude)                                                           \
   static int name(type *a, int n, int *pivots) {                                                   \
     int info = 0;                                                                                  \

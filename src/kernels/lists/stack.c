@@ -1,5 +1,6 @@
-/* Stacks of tensors, within one step: where loops keep what their gradients will want. A push gives
- * its tensor on, so that the order of pushes can hang on it. */
+/* Stacks of tensors, which live for one step: loops push values that their gradients pop later. A
+ * push also outputs its tensor, so that later ops can depend on the push. Each stack has a lock;
+ * pushed tensors share their buffers. */
 #include "kernels/shared/family.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
-/* The tensor array itself; the contracts are in the header, the ops in tensor_array_ops.c. */
+/* The tensor array as an object (contracts in tensor_array_internal.h; the ops are in
+ * tensor_array_ops.c): entries by index, growing, sums of several writes, gradient arrays. Every
+ * public function takes the array's lock. */
 #include "kernels/lists/tensor_array_internal.h"
 
 #include "base/memory.h"
@@ -36,10 +38,10 @@ static void describe(dp_resource *resource, dp_text *text) {
 
 const dp_resource_ops dp_tensor_array_ops = {"N10tensorflow11TensorArrayE", destroy, describe};
 
-/* A size is a number that a graph may get wrong: more than this is taken for a mistake. */
+/* Larger sizes are taken for a mistake of the graph. */
 #define MAX_SIZE ((int64_t)1 << 27)
 
-/* With the lock held, or before anybody else knows the array. */
+/* Called with the lock held, or before the array is published. */
 static dp_status *grow(dp_tensor_array_object *array, int64_t size) {
   if (size > array->capacity) {
     int64_t wanted = array->size == 0 ? size : 2 * size;
@@ -112,7 +114,7 @@ static dp_status *join_shapes(const dp_shape *before, const dp_shape *shape, dp_
   return dp_shape_make(before->rank + shape->rank, dims, joined_out);
 }
 
-/* With the forward array's lock held. */
+/* Called with the forward array's lock held. */
 static dp_status *copy_shapes(dp_tensor_array_object *array, dp_tensor_array_object *forward,
                               const dp_shape *prepend) {
   DP_RETURN_IF_ERROR(grow(array, forward->size));
@@ -244,7 +246,7 @@ dp_status *dp_tensor_array_write(dp_tensor_array_object *array, const int32_t *i
 }
 
 /* ---- Reading ---- */
-/* The shape of the zeros that an index without a value stands for. */
+/* The shape of the zeros that an index without a value reads as. */
 static dp_status *shape_of_zeros(dp_tensor_array_object *array, int32_t index,
                                  dp_shape *shape_out) {
   const dp_tensor_array_entry *entry = index < array->size ? array->entries[index] : NULL;

@@ -1,14 +1,14 @@
-/* The ops of tensor arrays, in their three versions, which differ in the form of the handle only
- * (kernels/handle_internal.h). An array lives in the step's container and in its handle. The flow
- * values, floats that order the ops of an array, are passed on and never looked at. */
+/* The ops of tensor arrays, in three versions that differ only in the form of the handle
+ * (shared/handle.h). The step's container and the handle hold the array. Flow values are floats
+ * that order the ops of an array; they are passed on and never read. */
 #include "kernels/shared/family.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include "base/memory.h"
+#include "kernels/lists/tensor_array_internal.h"
 #include "kernels/shared/handle.h"
 #include "kernels/shared/pieces.h"
-#include "kernels/lists/tensor_array_internal.h"
 
 #define ARRAY_PREFIX "_tensor_arrays"
 #define GRADIENT_PREFIX "_tensor_array_grads"
@@ -43,7 +43,7 @@ static void array_destroy(void *memory) {
   dp_free(((array_state *)memory)->name);
 }
 
-/* The handle, and the first flow value where the op has one. Consumes the reference. */
+/* Outputs the handle, and the first flow value if the op has one. Consumes the reference. */
 static dp_status *output_array(dp_op_context *context, dp_tensor_array_object *array,
                                const char *prefix) {
   bool is_resource = dp_op_output_type(context, 0) == DP_RESOURCE;
@@ -295,7 +295,7 @@ static dp_status *gather_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-/* Lengths of what is joined, and the shape of the whole. */
+/* The length of each piece, and the shape of the whole. */
 static dp_status *measure_concat(const dp_tensor *values, int64_t count,
                                  const dp_partial_shape *wanted, int64_t *lengths,
                                  dp_shape *shape_out) {

@@ -1,4 +1,6 @@
-/* Tensor lists as values: life, copies, sums, and their form on the wire, which is TensorFlow's. */
+/* Tensor lists as values (tensor_list_internal.h): creating, copying, zeros and sums, and encoding
+ * for the wire, which is TensorFlow's. Items are reference-counted, so that lists can share
+ * them. */
 #include "kernels/lists/tensor_list_internal.h"
 
 #include <string.h>
@@ -6,7 +8,7 @@
 #include "wire/control.h"
 #include "wire/shape_message.h"
 
-/* More elements than this are taken for a mistake. */
+/* More elements are taken for a mistake of the graph. */
 #define MAX_SIZE ((int64_t)1 << 27)
 
 /* ---- Life ---- */
@@ -138,8 +140,8 @@ static dp_status *list_add(const void *left, const void *right, void **object_ou
 }
 
 /* ---- On the wire ----
- * Metadata: how many elements are unset, which ones, dtype, limit (all varints), and the element
- * shape as a message. The set elements follow as tensors. */
+ * Metadata, as varints: the number of unset elements, their indices, the dtype, the limit; then
+ * the element shape as a message. The set elements are the tensors. */
 static bool take_varint(dp_view *view, uint64_t *value_out) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64 && view->length > 0; shift += 7) {
@@ -197,7 +199,7 @@ static dp_status *decode_shape(dp_view bytes, dp_partial_shape *shape_out) {
   return status;
 }
 
-/* Unset elements come first in the metadata, in rising order. */
+/* The unset indices come first in the metadata, in increasing order. */
 static dp_status *decode_items(dp_list *list, dp_view *metadata, const dp_tensor *tensors,
                                size_t count) {
   uint64_t unset, index;

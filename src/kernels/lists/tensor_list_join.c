@@ -1,12 +1,13 @@
-/* Ops that make one tensor of a list's elements (stack, gather, concat) and lists of a tensor's
- * rows (from tensor, split, scatter). Elements that are unset count as zeros. */
+/* Ops between lists and whole tensors: stack, gather and concat make one tensor of a list's
+ * elements; from tensor, split and scatter make a list of a tensor's rows. Unset elements count as
+ * zeros. */
 #include "kernels/shared/family.h"
 
 #include "kernels/lists/tensor_list_internal.h"
 
 /* ---- Elements as pieces ---- */
-/* Elements indices[i] (or all, when NULL) share their tensors with `pieces`; where one is unset,
- * zeros of `shape`. */
+/* Sets `pieces` to the elements indices[i] (all elements when NULL), which share their buffers. An
+ * unset element becomes zeros of `shape`. */
 static dp_status *collect(const dp_list *list, const int32_t *indices, int64_t count,
                           const dp_shape *shape, dp_tensor *pieces) {
   dp_tensor zeros = {0};
@@ -22,7 +23,7 @@ static dp_status *collect(const dp_list *list, const int32_t *indices, int64_t c
   return status;
 }
 
-/* Merges the shapes of the elements into *shape when the list does not promise one. */
+/* If the list has no complete element shape, merges the shapes of its elements into *shape. */
 static dp_status *merge_elements(const dp_list *list, const int32_t *indices, int64_t count,
                                  dp_partial_shape *shape) {
   if (dp_partial_shape_is_known(&list->element_shape))
@@ -60,13 +61,13 @@ static dp_status *stack_elements(dp_op_context *context, const dp_list *list,
 }
 
 /* ---- Stack and gather ---- */
-typedef struct stack_state {
+typedef struct list_stack_state {
   dp_dtype dtype;
   int64_t count; /* -1: any */
-} stack_state;
+} list_stack_state;
 
 static dp_status *stack_create(const dp_kernel_setup *setup, void *memory) {
-  stack_state *state = memory;
+  list_stack_state *state = memory;
   state->count = -1;
   if (dp_node_attr(setup->node, "num_elements"))
     DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "num_elements", &state->count));
@@ -74,7 +75,7 @@ static dp_status *stack_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 static dp_status *stack_compute(dp_op_context *context, void *memory) {
-  const stack_state *state = memory;
+  const list_stack_state *state = memory;
   const dp_list *list;
   dp_partial_shape shape;
   DP_RETURN_IF_ERROR(dp_list_input_of(context, 0, state->dtype, &list));
@@ -107,7 +108,7 @@ static dp_status *check_indices(const dp_tensor *indices, const dp_list *list) {
 }
 
 static dp_status *gather_compute(dp_op_context *context, void *memory) {
-  const stack_state *state = memory;
+  const list_stack_state *state = memory;
   const dp_list *list;
   const dp_tensor *indices = dp_op_input(context, 1);
   int64_t count = indices->shape.elements;
@@ -129,7 +130,7 @@ static dp_status *gather_compute(dp_op_context *context, void *memory) {
 /* ---- Concat ---- */
 typedef struct concat_state {
   dp_dtype dtype;
-  dp_partial_shape rest; /* of an element without its first dimension */
+  dp_partial_shape rest; /* shape of an element without its first dimension */
 } concat_state;
 
 static dp_partial_shape without_first(const dp_partial_shape *shape) {
@@ -153,10 +154,10 @@ static dp_status *concat_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* What a concat finds out about the elements. */
+/* What a concat learns from the elements. */
 typedef struct concat_plan {
   dp_partial_shape rest;
-  int64_t first; /* size of dimension 0 that all share; -1 when they differ */
+  int64_t first; /* size of dimension 0 if all elements agree, else -1 */
 } concat_plan;
 
 static dp_status *look_at_elements(const dp_list *list, concat_plan *plan) {
@@ -210,7 +211,7 @@ static dp_status *plan_concat(dp_op_context *context, const dp_list *list,
   return NULL;
 }
 
-/* How many rows an unset element has. */
+/* The number of rows of an unset element. */
 static dp_status *unset_length(dp_op_context *context, const concat_plan *plan, int64_t index,
                                int64_t *length_out) {
   const dp_tensor *given = context->input_count > 2 ? dp_op_input(context, 2) : NULL;
@@ -230,7 +231,7 @@ static dp_status *unset_length(dp_op_context *context, const concat_plan *plan, 
   return *length_out < 0 ? DP_INVALID("leading_dims must not be negative") : NULL;
 }
 
-/* Tensors that are to be joined, and their lengths. */
+/* Collects the tensors to join, and their lengths. */
 static dp_status *collect_concat(dp_op_context *context, const dp_list *list,
                                  const concat_plan *plan, const dp_shape *rest, int64_t *lengths,
                                  dp_tensor *pieces, int64_t *total_out) {
@@ -286,7 +287,7 @@ static dp_status *check_rows(const dp_tensor *tensor, const dp_partial_shape *el
   return NULL;
 }
 
-/* Row i of the tensor goes to element indices[i] (or i), which must be there. */
+/* Row i of the tensor goes to element indices[i] (or i), which must exist. */
 static dp_status *scatter_rows(const dp_tensor *tensor, const int32_t *indices, dp_list *list) {
   dp_shape row = dp_shape_remove(&tensor->shape, 0);
   for (int64_t i = 0; i < tensor->shape.dims[0]; ++i) {
@@ -316,7 +317,7 @@ static dp_status *from_tensor_compute(dp_op_context *context, void *memory) {
   return output_or_destroy(context, list, status);
 }
 
-/* The size that a list needs for the indices: `least` or more. */
+/* The size of a list that has room for all indices, at least `least`. */
 static dp_status *size_for(const dp_tensor *indices, int64_t limit, int64_t least,
                            int64_t *size_out) {
   int64_t size = least;
@@ -432,7 +433,7 @@ static dp_status *split_compute(dp_op_context *context, void *memory) {
 
 /* clang-format off */
 #define JOIN(name, body)                                                                           \
-  {.op = name, .state_size = sizeof(stack_state), .create = stack_create, .compute = body}
+  {.op = name, .state_size = sizeof(list_stack_state), .create = stack_create, .compute = body}
 #define CONCAT(name)                                                                               \
   {.op = name, .state_size = sizeof(concat_state), .create = concat_create,                        \
    .compute = concat_compute}

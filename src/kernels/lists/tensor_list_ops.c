@@ -102,7 +102,8 @@ static dp_status *pop_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- One element ---- */
-/* The shape of an element that is unset: the op's, the list's and those of all other elements. */
+/* The shape of an unset element: merged from the op's, the list's and all other elements'
+ * shapes. */
 static dp_status *infer_shape(dp_op_context *context, const dp_list *list, dp_shape *shape_out) {
   dp_partial_shape shape;
   DP_RETURN_IF_ERROR(dp_list_element_shape(context, list, 2, &shape));

@@ -1,17 +1,18 @@
-/* Tensor maps: immutable values of variant type that hold tensors by keys, which are tensors too. A
- * key is found by its dtype, shape and contents, written as one string of bytes. A map that nobody
- * else holds is changed in place, as tensor lists are (tensor_list_internal.h); else its entries
- * are shared by the copy. The order of keys means nothing. */
+/* Tensor maps: values of variant type that map keys, which are tensors, to tensors. To graphs they
+ * are immutable. A key is looked up by its dtype, shape and contents, written as one string of
+ * bytes. A map that nobody else holds is changed in place, as tensor lists are
+ * (tensor_list_internal.h); otherwise the copy shares its entries. The order of keys has no
+ * meaning. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/map.h"
 #include "base/memory.h"
+#include "kernels/lists/lists.h"
 #include "kernels/shared/pieces.h"
-#include "kernels/tensor_map_internal.h"
 #include "kernels/shared/variant_math.h"
 
-/* What one or several maps hold for a key. */
+/* A key and its value; several maps may share it. */
 typedef struct map_entry {
   dp_refcount references;
   dp_tensor key, value;
@@ -79,7 +80,8 @@ static void map_destroy(void *object) {
   dp_free(map);
 }
 
-/* Puts, replaces (`entry` is consumed), finds (borrowed) or takes away (NULL when absent). */
+/* map_put adds or replaces and consumes `entry`. map_find borrows; NULL when absent. map_erase
+ * removes. */
 static dp_status *map_put(tensor_map *map, map_entry *entry) {
   dp_text text = {0};
   dp_status *status = write_key(&entry->key, &text);
@@ -136,7 +138,7 @@ static dp_status *map_zeros(const void *object, void **object_out) {
   return NULL;
 }
 
-/* All keys of both; what both have is added. */
+/* Adds all entries of `from` to `to`; values of common keys are added. */
 static dp_status *add_entries(const tensor_map *from, tensor_map *to) {
   size_t at = 0;
   for (const map_entry *entry; (entry = next_entry(from, &at));) {
@@ -217,7 +219,7 @@ static dp_status *output_map(dp_op_context *context, tensor_map *map) {
   return status;
 }
 
-/* Output 0 becomes a map that may be changed: that of input 0 itself or a copy. */
+/* Output 0 becomes a map that may be changed: the map of input 0 itself, or a copy of it. */
 static dp_status *forward_map(dp_op_context *context, tensor_map **map_out) {
   dp_tensor *input = &context->inputs[0].tensor;
   dp_variant *variant = dp_tensor_variants(input)[0];
@@ -303,7 +305,7 @@ static dp_status *erase_compute(dp_op_context *context, void *memory) {
   return NULL;
 }
 
-/* Keys as pieces of one tensor: they must all be alike. */
+/* Collects the keys as pieces of one tensor; they must have the same dtype and shape. */
 static dp_status *collect_keys(dp_op_context *context, const tensor_map *map, dp_tensor *pieces) {
   size_t at = 0, count = 0;
   for (const map_entry *entry; (entry = next_entry(map, &at)); ++count) {

@@ -1,5 +1,5 @@
-/* Activations and their gradients; compiled once for each instruction set. The bodies are in the
- * template, included once a type. */
+/* Fills the table of activation.h: activations and their gradients. The bodies are in
+ * activation.tmpl.h, which is included once per type. Compiled once for each instruction set. */
 #include "kernels/loops/activation.h"
 
 #include "kernels/loops/stream_internal.h"

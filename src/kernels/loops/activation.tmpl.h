@@ -1,5 +1,6 @@
-/* Activations of one type. The includer defines T and SUFFIX; with IS_FLOAT also FAST(name), the
- * elementary functions, CALL(name), libm's, and SOFTPLUS_LIMIT, beyond which softplus is linear. */
+/* Activations of one type. The includer defines T and SUFFIX. For floating types it also defines
+ * IS_FLOAT, FAST(name) (the vectorized function), CALL(name) (libm's function) and SOFTPLUS_LIMIT
+ * (softplus is linear beyond it). */
 #define FORWARD_BODY(name, loop, expression)                                                       \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count, double alpha) {    \
     const T *input = from;                                                                         \
@@ -29,7 +30,7 @@
 #define STREAM_GRADIENT(name, expression) DP_STREAM GRADIENT_BODY(name, DP_STREAM_LOOP, expression)
 
 #ifdef IS_FLOAT
-#define AT_LEAST_ZERO(x) ((x) < 0 ? 0 : (x)) /* hands a NaN on */
+#define AT_LEAST_ZERO(x) ((x) < 0 ? 0 : (x)) /* a NaN stays a NaN */
 #else
 #define AT_LEAST_ZERO(x) ((x) > 0 ? (x) : 0)
 #endif

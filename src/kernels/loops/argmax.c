@@ -1,5 +1,6 @@
-/* ArgMax and ArgMin; compiled once for each instruction set. The bodies are in the templates,
- * included once a type and direction. */
+/* Fills the table of argmax.h. argmax_type.tmpl.h is included once per type; it includes
+ * argmax.tmpl.h, the bodies, once for the largest and once for the smallest element. Compiled once
+ * for each instruction set. */
 #include "kernels/loops/argmax.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 /* Loops of ArgMax and ArgMin, one table for each instruction set.
  *
- * A loop looks at n rows of `inner` elements and gives, for each column, the row of the largest
- * (smallest) element: the first of equal ones; it does so `outer` times. A NaN never wins, unless
- * there is nothing else; then row 0 does. */
-#ifndef DP_KERNELS_LOOPS_ARGMAX_INTERNAL_H
-#define DP_KERNELS_LOOPS_ARGMAX_INTERNAL_H
+ * The input is `outer` blocks of n rows of `inner` elements. For each column of a block a loop
+ * gives the number of the row with the largest (smallest) element; of equal elements the first
+ * counts. A NaN never wins, except that row 0 is the answer for a column of NaNs only. */
+#ifndef DP_KERNELS_LOOPS_ARGMAX_H
+#define DP_KERNELS_LOOPS_ARGMAX_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

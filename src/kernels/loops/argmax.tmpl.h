@@ -1,9 +1,16 @@
-/* Index of the best element over one type. The includer defines T, V (the type that is compared),
- * NAME(function), VALUE(x) (the V of an element), IS_BETTER(a, b), GIVES_WAY(a, b) (a is a NaN, b
- * is not) and WORST, which nothing is worse than; for vectors of 16 floats also BETTER_OF(a, b), b
- * where a is a NaN, and BEST_OF(vector). */
+/* Finds the best element of one type in one direction. The includer defines:
+ *
+ *   T, V               the type in memory; the type that is compared
+ *   NAME(function)     the full name of a function
+ *   VALUE(x)           the V of an element
+ *   IS_BETTER(a, b)    strictly better
+ *   GIVES_WAY(a, b)    a is a NaN and b is not
+ *   WORST              no value is worse
+ *   BETTER_OF(a, b), BEST_OF(v)    optional, for vectors of 16 floats: the better of each lane (b
+ *                                  where a is a NaN), the best lane */
 
-/* Where nothing was better than WORST, it may stand behind NaNs. */
+/* When the best value is WORST, no comparison was ever won, so `at` is not set: finds the first
+ * element that equals WORST, behind NaNs perhaps. */
 static inline int64_t NAME(settle)(const T *x, int64_t n, int64_t stride, int64_t at, V best) {
   if (best == WORST)
     for (at = 0; at < n && VALUE(x[at * stride]) != best;)
@@ -11,8 +18,8 @@ static inline int64_t NAME(settle)(const T *x, int64_t n, int64_t stride, int64_
   return at < n ? at : 0;
 }
 
-/* Few elements: one after the other, without jumps. The value is a chain of its own, so that the
- * next comparison need not wait for the index. */
+/* For few elements: one after the other, without branches. Value and index are updated separately,
+ * so the next comparison does not wait for the index. */
 static inline int64_t NAME(short_row)(const T *x, int64_t n, int64_t stride) {
   int64_t at = 0;
   V best = WORST;
@@ -25,7 +32,7 @@ static inline int64_t NAME(short_row)(const T *x, int64_t n, int64_t stride) {
 }
 
 #ifdef BEST_OF
-/* The best value of the row, then the first place that has it. */
+/* Finds the best value of a row first, then the first position that holds it. */
 static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64_t n) {
   for (int64_t row = 0; row < outer; ++row, x += n) {
     __m512 best = _mm512_set1_ps(WORST);
@@ -48,7 +55,8 @@ static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64
   }
 }
 #else
-/* Two rows side by side: one is compared while the other waits for its comparison before. */
+/* Two rows are compared in turns, so that neither chain of dependent comparisons stalls the
+ * other. */
 static void NAME(short_rows)(const T *x, int64_t *best_out, int64_t outer, int64_t n) {
   int64_t row = 0;
   for (; row + 2 <= outer; row += 2, x += 2 * n) {

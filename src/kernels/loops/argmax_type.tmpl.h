@@ -1,5 +1,5 @@
-/* Both directions of one type: the includer defines T, V, VALUE(x), SUFFIX, LOWEST and HIGHEST, and
- * HAS_VECTORS for float where a vector may be loaded in part. */
+/* Both directions of one type. The includer defines T, V, VALUE(x), SUFFIX, LOWEST and HIGHEST, and
+ * for float also HAS_VECTORS where the instruction set can load a part of a vector. */
 #define NAME(function) DP_PASTE(largest, DP_PASTE(function, SUFFIX))
 #define WORST LOWEST
 #define IS_BETTER(a, b) ((a) > (b))

@@ -1,5 +1,6 @@
-/* Element-wise loops with two inputs; compiled once for each instruction set. The bodies are in the
- * templates, included once a type; the table at the end says which op has which. */
+/* Fills the table of binary.h: element-wise loops with two inputs. The bodies are in
+ * binary*.tmpl.h, which are included once per type; the table at the end says which op has a loop
+ * for which type. Compiled once for each instruction set. */
 #include "kernels/loops/binary.h"
 
 #include <string.h>
@@ -16,14 +17,15 @@
 #include "kernels/loops/binary_float.tmpl.h"
 BINARY(make_complex, dp_complex64, dp_complex64_of(x, y))
 
-/* Remainders of floats by division in double. While the quotient has at most 28 bits, its product
- * with the divisor is exact, and so is the difference; nor can the quotient be rounded up to an
- * integer. Sets `wrong` for all others. */
+/* The remainder of two floats by a division in double. The quotient must have at most 28 bits: then
+ * its product with the divisor and the difference are exact, and the quotient is not rounded up to
+ * an integer. Sets `wrong` for larger quotients and for infinite divisors. */
 static inline float rest_of_float(float x, float y, int32_t *wrong) {
   float a = dp_abs_float(x), b = dp_abs_float(y);
   int32_t is_outside = (a < 0x1p28f * b ? 0 : 1) | (b < INFINITY ? 0 : 1);
   *wrong |= is_outside;
-  /* 0 / 1 for those outside; as masks, since compilers make a branch of choices. */
+  /* Operands outside that range become 0 / 1. Masks do it, since compilers turn ?: into a
+   * branch. */
   uint32_t kept = (uint32_t)is_outside - 1, one = dp_float_bits(1.0f) & ~kept;
   double dividend = (double)dp_bits_float(dp_float_bits(x) & kept);
   double divisor = (double)dp_bits_float((dp_float_bits(y) & kept) | one);
@@ -35,8 +37,9 @@ FALLIBLE(truncate_mod_inside, float, rest_of_float(x, y, &wrong))
 FALLIBLE(floor_mod_inside, float, floor_rest_of_float(rest_of_float(x, y, &wrong), y))
 #undef FLAG
 
-/* By blocks: the result of a block may stand in the memory of an operand, so it is kept aside until
- * it is known that the short way was right for all of it. */
+/* Runs `inside`, the fast loop, block by block, and `any`, the exact loop, for a block where
+ * `inside` fails. A block's result is kept aside until then, because it may overwrite an
+ * operand. */
 static bool run_in_blocks(dp_binary_fn inside, dp_binary_fn any, const float *a, const float *b,
                           float *to, const dp_binary_span *span) {
   float block[256];

@@ -1,19 +1,20 @@
 /* Loops of the element-wise ops with two inputs, one table for each instruction set.
  *
- * A loop fills a dense block of outer * inner elements. An operand either runs along with the
- * result (inner stride 1) or stands still within a row (0); between rows it moves by its outer
- * stride. The result may be the memory of an operand that has its shape. Integer division by zero
- * (a negative integer exponent) makes a loop return false; the result is undefined then. Entries
- * are NULL where an op has no loop for a dtype; half and bfloat16 go through float.
- * There is no greater: it is less with the operands exchanged. */
-#ifndef DP_KERNELS_LOOPS_BINARY_INTERNAL_H
-#define DP_KERNELS_LOOPS_BINARY_INTERNAL_H
+ * A loop fills a dense block of outer * inner elements. Within a row an operand advances with the
+ * result (inner stride 1) or stays at one element (inner stride 0); between rows it moves by its
+ * outer stride. The result may be the memory of an operand that has its shape.
+ *
+ * A loop returns false for an integer division by zero or a negative integer exponent; the result
+ * is undefined then. An entry is NULL where an op has no loop for a dtype; half and bfloat16 go
+ * through float. There is no "greater": it is "less" with the operands exchanged. */
+#ifndef DP_KERNELS_LOOPS_BINARY_H
+#define DP_KERNELS_LOOPS_BINARY_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"
 #include "tensor/dtype.h"
 
-/* X(symbol, cost of an element in picoseconds) */
+/* X(symbol, cost per element in picoseconds) */
 #define DP_BINARY_LOOPS(X)                                                                         \
   X(add, 250)                                                                                      \
   X(sub, 250)                                                                                      \

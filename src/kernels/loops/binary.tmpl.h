@@ -1,8 +1,10 @@
-/* The shape of every loop with two inputs: three forms of the inner loop, so that a scalar operand
- * stays in a register. BINARY(name, result type, expression in x and y) makes a loop; STREAM is for
- * expressions that take no time (loops_stream_internal.h), FALLIBLE for those that may set `wrong`,
- * of the integer type FLAG (one of T's size keeps the loop in vectors). The includer defines T and
- * SUFFIX. */
+/* The frame of every loop with two inputs. It has three forms of the inner loop, so that a scalar
+ * operand stays in a register. The includer defines T and SUFFIX.
+ *
+ *   BINARY(name, result type, expression in x and y)    makes a loop
+ *   STREAM(...)      the same for cheap expressions that wait for memory (stream_internal.h)
+ *   FALLIBLE(...)    the same for expressions that may set `wrong`, an integer of type FLAG; a FLAG
+ *                    of T's size keeps the loop vectorized */
 #define BINARY_BODY(name, to_type, flag_type, loop, expression)                                    \
   static bool DP_PASTE(name, SUFFIX)(const void *a_data, const void *b_data, void *to_data,        \
                                      const dp_binary_span *span) {                                 \
@@ -42,7 +44,7 @@
 #define STREAM(name, to_type, expression)                                                          \
   DP_STREAM BINARY_BODY(name, to_type, int, DP_STREAM_LOOP, expression)
 
-/* The sum of three in one pass. */
+/* The sum of three operands in one pass. */
 #define ADD_THREE                                                                                  \
   DP_STREAM static void DP_PASTE(add_three, SUFFIX)(                                               \
       const void *a_data, const void *b_data, const void *c_data, void *to_data, int64_t count) {  \

@@ -1,5 +1,5 @@
-/* Loops with two inputs over a complex type. The includer defines T, SUFFIX, OF (makes one from two
- * parts), MULTIPLY and CALL(name), libm's function for the type. */
+/* Loops with two inputs over a complex type. The includer defines T, SUFFIX, OF(real, imaginary),
+ * MULTIPLY and CALL(name), which is libm's function for the type. */
 #define CONJUGATE(value) OF(__real__(value), -__imag__(value))
 
 static inline T DP_PASTE(squared_difference_of, SUFFIX)(T x, T y) {

@@ -1,7 +1,8 @@
 /* Loops with two inputs over a real floating type. The includer defines T, SUFFIX, CALL(name) for
  * libm's functions and FAST(name) for vectorized ones. */
 
-/* The remainder of a quotient that was cut becomes that of its floor: its sign is the divisor's. */
+/* Turns the remainder of a truncated division into the remainder of a floor division, whose sign is
+ * the divisor's. */
 static inline T DP_PASTE(floor_rest_of, SUFFIX)(T rest, T y) {
   return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
 }

@@ -1,7 +1,7 @@
-/* Loops with two inputs over an integer type. The includer defines T, U (its unsigned form, in
- * which overflow wraps) and SUFFIX, IS_SIGNED for signed ones, and REAL where there is a floating
- * type that holds T and whose quotients, rounded, are never rounded up to the next integer: vectors
- * have no division of integers. */
+/* Loops with two inputs over an integer type. The includer defines T, SUFFIX, U (T's unsigned form,
+ * in which overflow wraps) and IS_SIGNED for signed types. It defines REAL where a floating type
+ * can hold every T and its rounded quotients never reach the next integer: instruction sets have no
+ * vector division of integers. */
 
 #ifdef REAL
 #define DIVIDE(x, y) ((T)((REAL)(x) / (REAL)(y)))
@@ -16,7 +16,8 @@ static inline T DP_PASTE(quotient_of, SUFFIX)(T x, T y) {
   T quotient = DIVIDE(x, y == -1 ? 1 : y);
   return y == -1 ? (T)((U)0 - (U)x) : quotient;
 }
-/* Whether a quotient that was cut lies above its floor: a rest has the divisor's sign then. */
+/* Whether the truncated quotient is above the floor of the exact one: the remainder is not 0 and
+ * its sign is not the divisor's. */
 static inline bool DP_PASTE(is_above, SUFFIX)(T rest, T y) {
   return rest != 0 && (rest < 0) != (y < 0);
 }
@@ -86,7 +87,7 @@ BINARY(less_equal, uint8_t, x <= y)
 BINARY(left_shift, T, (uint64_t)(U)x << DP_PASTE(shift_of, SUFFIX)(y))
 BINARY(right_shift, T, x >> DP_PASTE(shift_of, SUFFIX)(y))
 #ifndef IS_SIGNED
-/* These give signed numbers the same bits. */
+/* Signed types use these loops too: the bits of the result are the same. */
 STREAM(add, T, x + y)
 ADD_THREE
 STREAM(sub, T, x - y)

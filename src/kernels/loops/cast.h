@@ -1,8 +1,8 @@
-/* Loops that convert between number types, one table for each instruction set. Entries exist for
- * the C types (bool counts as uint8 on the left); cast.c puts 16-bit and smaller floats around
- * them. */
-#ifndef DP_KERNELS_LOOPS_CAST_INTERNAL_H
-#define DP_KERNELS_LOOPS_CAST_INTERNAL_H
+/* Loops that convert between number types, one table for each instruction set. There is an entry
+ * for every pair of types that C has (a bool source is read as uint8). math/cast.c adds the 16-bit
+ * and smaller floats, which it converts before or after. */
+#ifndef DP_KERNELS_LOOPS_CAST_H
+#define DP_KERNELS_LOOPS_CAST_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

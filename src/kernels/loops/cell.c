@@ -1,4 +1,6 @@
-/* Inner loops of recurrent cells; compiled once for each instruction set. */
+/* Fills the table of cell.h: the gates and states of LSTM and GRU cells, forward and backward. The
+ * matrix products are done before; here is only arithmetic per unit, with the branch-free functions
+ * of vector_math_internal.h. Compiled once for each instruction set. */
 #include "kernels/loops/cell.h"
 
 #include "kernels/loops/vector_math_internal.h"

@@ -1,8 +1,8 @@
-/* Inner loops of recurrent cells, one table for each instruction set: one row of a batch, `size`
- * units, all in float. Gates of LSTM stand in one row of four blocks; where each is, the caller
- * says. */
-#ifndef DP_KERNELS_LOOPS_CELL_INTERNAL_H
-#define DP_KERNELS_LOOPS_CELL_INTERNAL_H
+/* Inner loops of recurrent cells, one table for each instruction set. A call computes one row of a
+ * batch: `size` units, all in float. The four gates of an LSTM are four blocks of one row; the
+ * caller passes a pointer to each block. */
+#ifndef DP_KERNELS_LOOPS_CELL_H
+#define DP_KERNELS_LOOPS_CELL_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"
@@ -16,7 +16,7 @@ typedef struct dp_lstm_forward {
   int64_t size;
   float forget_bias, clip; /* clip may be infinite */
   dp_lstm_peepholes peepholes;
-  float *gate_i, *gate_c, *gate_f, *gate_o; /* sums that came in; changed */
+  float *gate_i, *gate_c, *gate_f, *gate_o; /* in: the matrix products; overwritten */
   const float *cs_prev;
   float *i, *cs, *f, *o, *ci, *co, *h;
 } dp_lstm_forward;
@@ -26,22 +26,23 @@ typedef struct dp_lstm_backward {
   dp_lstm_peepholes peepholes;
   const float *cs_prev, *i, *f, *o, *ci, *co;
   const float *cs_grad, *h_grad;
-  float *gate_i, *gate_c, *gate_f, *gate_o; /* derivatives with respect to the sums */
+  float *gate_i, *gate_c, *gate_f, *gate_o; /* out: derivatives by the gates' sums */
   float *cs_prev_grad;                      /* may be cs_grad */
 } dp_lstm_backward;
 
 typedef struct dp_cell_loops {
   void (*lstm_forward)(const dp_lstm_forward *cell);
   void (*lstm_backward)(const dp_lstm_backward *cell);
-  /* r and u from their sums; hr = h_prev * r. */
+  /* r = sigmoid(sums_r), u = sigmoid(sums_u), hr = h_prev * r. */
   void (*gru_gates)(const float *sums_r, const float *sums_u, const float *h_prev, int64_t size,
                     float *r, float *u, float *hr);
-  /* c = tanh of what is there; h = u h_prev + (1 - u) c. */
+  /* c = tanh(c), h = u * h_prev + (1 - u) * c. */
   void (*gru_state)(float *c, const float *u, const float *h_prev, int64_t size, float *h);
-  /* Derivatives with respect to the sums of c and of u. */
+  /* Derivatives with respect to the sums of c and of u, before their tanh and sigmoid. */
   void (*gru_back_state)(const float *d_h, const float *u, const float *c, const float *h_prev,
                          int64_t size, float *d_c, float *d_u);
-  /* That with respect to the sums of r, and what comes to h_prev directly. */
+  /* d_r: the derivative with respect to the sums of r. d_h_prev: the part of h_prev's derivative
+   * that does not go through a matrix product. */
   void (*gru_back_gates)(const float *d_hr, const float *d_h, const float *r, const float *u,
                          const float *h_prev, int64_t size, float *d_r, float *d_h_prev);
 } dp_cell_loops;

@@ -1,10 +1,12 @@
-/* Loops of choices by logits; compiled once for each instruction set. */
+/* Fills the table of choice.h. The largest logit of a row is found in several lanes, and the
+ * exponentials run over all rows at once, so that compilers vectorize both. Compiled once for each
+ * instruction set. */
 #include "kernels/loops/choice.h"
 
 #include <float.h>
 #include "kernels/loops/vector_math_internal.h"
 
-#define LANES 8 /* accumulators, so that none waits for the one before */
+#define LANES 8 /* accumulators, so that none waits for the one before it */
 
 static inline double larger_finite(double best, double value) {
   double finite = value <= DBL_MAX ? value : -DBL_MAX;

@@ -1,6 +1,7 @@
-/* Loops of choices by logits, one table for each instruction set. */
-#ifndef DP_KERNELS_LOOPS_CHOICE_INTERNAL_H
-#define DP_KERNELS_LOOPS_CHOICE_INTERNAL_H
+/* Loops for drawing classes by their logits (Multinomial), one table for each instruction set. They
+ * turn logits into weights; the draw itself is in the random family. */
+#ifndef DP_KERNELS_LOOPS_CHOICE_H
+#define DP_KERNELS_LOOPS_CHOICE_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

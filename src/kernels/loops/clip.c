@@ -1,4 +1,5 @@
-/* Loops of ClipByValue; compiled once for each instruction set. */
+/* Fills the table of clip.h. The template is included once per type; float has a loop with vector
+ * instructions besides. Compiled once for each instruction set. */
 #include "kernels/loops/clip.h"
 
 #if defined(__AVX__)
@@ -6,9 +7,9 @@
 #endif
 #include "kernels/loops/types.h"
 
-/* Compilers may not take the instructions for the lower and the higher of two, for the sake of NaN:
- * those give their second operand then, which is x here, as it should be. The bounds are numbers.
- * How many elements are done. */
+/* Clips whole vectors between two bounds that are not NaN; returns the number of elements done.
+ * Compilers may not use the min and max instructions for ?:, because those give their second
+ * operand when one is a NaN. Here the second operand is x, which is the wanted result. */
 #if defined(__AVX__)
 static int64_t clip_vectors(const float *x, float *to, int64_t count, float least, float most) {
   __m256 low = _mm256_set1_ps(least), high = _mm256_set1_ps(most);

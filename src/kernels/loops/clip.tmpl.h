@@ -1,6 +1,6 @@
-/* ClipByValue over one real type. The includer defines T and SUFFIX, and HAS_NAN for floats, and
- * may define VECTORS, which clips a part of the elements between two numbers; all are undefined at
- * the end. */
+/* ClipByValue over one real type. The includer defines T and SUFFIX, and HAS_NAN for floating
+ * types. It may define VECTORS, a function that clips the leading elements between two bounds and
+ * returns how many it did. All of them are undefined at the end. */
 
 #ifdef HAS_NAN
 #define IS_NAN(x) ((x) != (x))

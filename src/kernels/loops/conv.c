@@ -1,4 +1,6 @@
-/* The inner loops of convolutions; compiled once for each instruction set. */
+/* Fills the table of conv.h. The tile is in conv.tmpl.h, which is included once per type; the sizes
+ * of a tile below are what fits into the registers of each instruction set. Compiled once for each
+ * instruction set. */
 #include "kernels/loops/conv.h"
 
 #include <string.h>
@@ -7,8 +9,9 @@
 
 #define DP_UNROLL _Pragma("GCC unroll 16")
 
-/* How a tile finds its left factors: those of a row side by side, or `step` elements apart; or
- * those of all rows side by side, which takes one address instead of a row's each. */
+/* How a tile finds the factors of a: READS_RUNS, consecutive elements of each row; READS_STEPS,
+ * elements `step` apart in each row; READS_SIDE, neighbouring elements for neighbouring rows, which
+ * needs one address for all rows instead of one per row. */
 typedef enum reading { READS_RUNS, READS_STEPS, READS_SIDE } reading;
 
 #if defined(__AVX512F__)

@@ -1,13 +1,16 @@
 /* The inner loops of convolutions, one table for each instruction set.
  *
- * All three directions of a convolution are products of matrices whose left rows lie scattered in
- * memory: for `rows` rows, c_row[i][j] (+)= sum over runs r and steps p of
- *   a_row[i][offsets[r] + p * step] * b[b_offsets[r] + p * b_step + j].
- * b is packed: one panel of columns after the other, zero beyond the last column; its step is the
- * panel's width. It may also be a matrix as it is, where the columns fill whole vectors.
- * Offsets and strides are in elements. Nothing here allocates. */
-#ifndef DP_KERNELS_LOOPS_CONV_INTERNAL_H
-#define DP_KERNELS_LOOPS_CONV_INTERNAL_H
+ * All three directions of a convolution are matrix products c = a b in which the rows of a are
+ * scattered in memory:
+ *
+ *   c_row[i][j] (+)= sum over runs r and steps p of
+ *                    a_row[i][offsets[r] + p * step] * b[b_offsets[r] + p * b_step + j]
+ *
+ * b is usually packed into panels of columns, zero beyond the last column; b_step is then the width
+ * of a panel. b may also be an unpacked matrix if its columns fill whole vectors. Offsets and
+ * strides are in elements. Nothing here allocates. */
+#ifndef DP_KERNELS_LOOPS_CONV_H
+#define DP_KERNELS_LOOPS_CONV_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,8 +23,8 @@ typedef struct dp_conv_runs {
   int64_t step;             /* elements between steps */
   int64_t b_step;           /* of the right operand */
   const int64_t *b_offsets; /* of each run; NULL: run after run */
-  bool is_side_by_side; /* a_row[i] is a_row[0] + i. A tile may be one row short then at no loss */
-  const void *next;     /* lines that a later tile reads, to bring closer on the way */
+  bool is_side_by_side;     /* a_row[i] is a_row[0] + i; tiles may then lack a row at no cost */
+  const void *next;         /* memory to prefetch: a later tile reads it */
   int64_t next_lines;
 } dp_conv_runs;
 

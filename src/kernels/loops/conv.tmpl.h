@@ -1,6 +1,6 @@
 /* The tile of a convolution for one type. The includer defines T, SUFFIX, LANES, MADD, TILE_ROWS
- * and TILE_VECTORS. A tile of TILE_ROWS rows and TILE_VECTORS vectors stays in registers over all
- * runs; so do the addresses of its rows, which is why there are few rows. */
+ * and TILE_VECTORS. The sums of a tile, TILE_ROWS rows of TILE_VECTORS vectors, stay in registers
+ * over all runs. So do the addresses of its rows, which limits the number of rows. */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -8,10 +8,10 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX)
 #define PANEL (TILE_VECTORS * LANES)
 
-/* Whole vectors only, and no calls: everything stays in registers. `rows`, `vectors` and
- * `reading` are constants where this is inlined. The result's lines are asked for a few rows a run,
- * so that the operands do not wait behind them, and those of what comes next. Steps are unrolled,
- * so that the ends of short runs are foreseen. */
+/* Computes a tile of whole vectors. It calls nothing, so that everything stays in registers.
+ * `rows`, `vectors` and `reading` are constants where this is inlined. Each run prefetches the
+ * lines of a few rows of c and a share of runs->next, so that these requests do not hold up the
+ * operands. Steps are unrolled, so that the processor predicts the ends of short runs. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile_of, SUFFIX)(const int rows, const int vectors, const reading reading,
                           const T *const *a_rows, const dp_conv_runs *runs, const T *b,
@@ -97,7 +97,7 @@ DEFINE_TILES(one, 1, READS_STEPS)
 
 typedef void (*DP_PASTE(tile_fn, SUFFIX))(const T *const *a, const dp_conv_runs *runs, const T *b,
                                           T *const *c, bool accumulates);
-/* By the number of vectors. */
+/* Indexed by the number of vectors less one. */
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(dense_tiles, SUFFIX)[] = TILE_NAMES(dense);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(sparse_tiles, SUFFIX)[] = TILE_NAMES(sparse);
 static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(side_tiles, SUFFIX)[] = TILE_NAMES(side);
@@ -132,7 +132,7 @@ static void DP_PASTE(whole_tile, SUFFIX)(const T *const *a, int rows, const dp_c
     DP_PASTE(ones, SUFFIX)[index](a + i, runs, b, c + i, accumulates);
 }
 
-/* What does not fill its vectors goes through a tile on the stack. */
+/* A width that does not fill its vectors is computed in a whole tile on the stack. */
 static void DP_PASTE(tile, SUFFIX)(const void *const *a_rows, int rows, const dp_conv_runs *runs,
                                    const void *b, void *const *c_rows, int64_t width,
                                    bool accumulates) {

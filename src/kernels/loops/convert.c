@@ -1,4 +1,5 @@
-/* Conversion of arrays of 16-bit floats; compiled once for each instruction set. */
+/* Fills the table of convert.h, with the F16C instructions where there are some. Compiled once for
+ * each instruction set. */
 #include "kernels/loops/convert.h"
 
 #include <string.h>

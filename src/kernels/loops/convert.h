@@ -1,6 +1,7 @@
-/* Loops that convert arrays of 16-bit floats, one table for each instruction set. */
-#ifndef DP_KERNELS_LOOPS_CONVERT_INTERNAL_H
-#define DP_KERNELS_LOOPS_CONVERT_INTERNAL_H
+/* Loops that convert arrays between float and the 16-bit floats (half, bfloat16), one table for
+ * each instruction set. Rounding is to nearest even. `from` and `to` may not overlap. */
+#ifndef DP_KERNELS_LOOPS_CONVERT_H
+#define DP_KERNELS_LOOPS_CONVERT_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

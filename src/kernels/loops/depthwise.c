@@ -1,4 +1,5 @@
-/* The inner loops of depthwise convolutions; compiled once for each instruction set. */
+/* Fills the table of depthwise.h, for float and double. The bodies are in depthwise.tmpl.h.
+ * Compiled once for each instruction set. */
 #include "kernels/loops/depthwise.h"
 
 #include <stdbool.h>
@@ -11,7 +12,7 @@
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
-#define VECTORS 2 /* of channels at once: what fills the registers */
+#define VECTORS 2 /* vectors of channels at once: they fill the registers */
 #define MADD_FLOAT(sum, a, b)                                                                      \
   ((vector_float)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(sum)))
 #define MADD_DOUBLE(sum, a, b)                                                                     \
@@ -30,7 +31,7 @@
 #define MADD_DOUBLE(sum, a, b) ((sum) + (a) * (b))
 #endif
 
-/* Steps [first, end) of a line, those whose taps are all inside. */
+/* The steps [first, end) of a line whose taps are all inside the row of pixels. */
 typedef struct steps {
   int64_t first, end;
 } steps;

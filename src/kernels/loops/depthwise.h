@@ -1,14 +1,15 @@
-/* The inner loops of depthwise convolutions, one table for each instruction set. Every channel is
- * by itself, so that the loops only ever multiply vectors element by element. */
-#ifndef DP_KERNELS_LOOPS_DEPTHWISE_INTERNAL_H
-#define DP_KERNELS_LOOPS_DEPTHWISE_INTERNAL_H
+/* The inner loops of depthwise convolutions, one table for each instruction set. Channels do not
+ * mix in a depthwise convolution, so these loops only multiply and add vectors of channels element
+ * by element. A filter is [taps][channels] per row. */
+#ifndef DP_KERNELS_LOOPS_DEPTHWISE_H
+#define DP_KERNELS_LOOPS_DEPTHWISE_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"
 #include "tensor/dtype.h"
 
-/* How the taps of a row of a filter meet a row of `width` pixels: tap t of step p is at pixel
- * p * stride + shift + t * spacing, and what is outside counts as zero. */
+/* How one row of a filter meets one row of `width` pixels: tap t of step p is at pixel p * stride +
+ * shift + t * spacing. Pixels outside [0, width) count as zero. */
 typedef struct dp_depthwise_line {
   int64_t channels, width;
   int64_t taps, shift, spacing;

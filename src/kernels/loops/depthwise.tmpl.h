@@ -1,6 +1,7 @@
-/* Depthwise convolutions of one type. The includer defines T, SUFFIX and MADD. Sums stay in
- * registers over all taps of some pixels, or over all pixels of some taps; where the filter's width
- * and stride are constants, a pixel is loaded once for all the taps that meet it. */
+/* Depthwise convolutions of one type. The includer defines T, SUFFIX and MADD. The sums of a few
+ * pixels stay in registers over all taps; for the filter's gradient, the sums of a few taps stay
+ * there over all pixels. Where the filter's width and the stride are constants, a pixel is loaded
+ * once for all the taps that meet it. */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
@@ -11,8 +12,9 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define AT_ONCE 6 /* pixels */
 
 /* ---- Pixels ---- */
-/* One row of the filter, added to `pixels` pixels; `a` is at the first tap of the first. All but
- * the addresses and `channels` are constants where this is inlined. */
+/* Adds one row of the filter to the sums of `pixels` pixels. `a` points to the first tap of the
+ * first pixel. All arguments but the addresses and `channels` are constants where this is
+ * inlined. */
 INLINE void DP_PASTE(add_shared, SUFFIX)(const int vectors, const int pixels, const int taps,
                                          const int stride, const T *a, const T *filter,
                                          int64_t channels, VECTOR sum[AT_ONCE][VECTORS]) {
@@ -34,7 +36,7 @@ INLINE void DP_PASTE(add_shared, SUFFIX)(const int vectors, const int pixels, co
   }
 }
 
-/* The same for any filter. */
+/* The same for a filter of any width, spacing and stride. */
 INLINE void DP_PASTE(add_any, SUFFIX)(const int vectors, const int pixels, int64_t taps,
                                       int64_t spacing, int64_t stride, const T *a, const T *filter,
                                       int64_t channels, VECTOR sum[AT_ONCE][VECTORS]) {
@@ -62,7 +64,7 @@ INLINE void DP_PASTE(store_sums, SUFFIX)(const int vectors, const int pixels,
     *(MEMORY *)(to + p * to_step + v * LANES) = sum[p][v];
 }
 
-/* Step p, whose taps need not all be inside. */
+/* Step p; some of its taps may be outside. */
 INLINE void DP_PASTE(edge_pixel, SUFFIX)(const int vectors, const dp_depthwise_line *line,
                                          const T *const *a, const T *const *filters, int64_t rows,
                                          int64_t o, int64_t p, T *to) {
@@ -80,7 +82,8 @@ INLINE void DP_PASTE(edge_pixel, SUFFIX)(const int vectors, const dp_depthwise_l
   DP_PASTE(store_sums, SUFFIX)(vectors, 1, sum, to, 0);
 }
 
-/* `pixels` pixels from step p, all inside; `taps` 0: as many as the line has, of any spacing. */
+/* `pixels` pixels from step p on, with all taps inside. `taps` 0 means: the line's number of taps
+ * and spacing. */
 INLINE void DP_PASTE(inner_pixels, SUFFIX)(const int vectors, const int pixels, const int taps,
                                            const int stride, const dp_depthwise_line *line,
                                            const T *const *a, const T *const *filters, int64_t rows,
@@ -97,7 +100,8 @@ INLINE void DP_PASTE(inner_pixels, SUFFIX)(const int vectors, const int pixels, 
   DP_PASTE(store_sums, SUFFIX)(vectors, pixels, sum, to + p * to_step, to_step);
 }
 
-/* `vectors` vectors of the channels of a row. An odd pixel inside is computed twice. */
+/* `vectors` vectors of channels of a row of pixels. Inner pixels are done in pairs at the end; with
+ * an odd number, one of them is computed twice. */
 INLINE void DP_PASTE(pixels_of, SUFFIX)(const int vectors, const int taps, const int stride,
                                         const dp_depthwise_line *line, const T *const *a,
                                         const T *const *filters, int64_t rows, int64_t o, T *to,
@@ -119,7 +123,7 @@ INLINE void DP_PASTE(pixels_of, SUFFIX)(const int vectors, const int taps, const
     DP_PASTE(edge_pixel, SUFFIX)(vectors, line, a, filters, rows, o, p, to + p * to_step);
 }
 
-/* The channels from `o`, less than a vector. */
+/* The last channels, from `o` on, which do not fill a vector. */
 static void DP_PASTE(rest_pixels, SUFFIX)(const dp_depthwise_line *line, const T *const *a,
                                           const T *const *filters, int64_t rows, int64_t o, T *to,
                                           int64_t to_step) {
@@ -176,9 +180,9 @@ static void DP_PASTE(pixels, SUFFIX)(const dp_depthwise_line *line, const void *
 }
 
 /* ---- Products ---- */
-/* `vectors` vectors of the channels of `taps` taps over the steps [first, end), all inside. `a` is
- * at the first tap of step 0. The pixels under the taps move through registers when the taps are
- * close together. */
+/* Sums of `taps` taps over the steps [first, end), whose taps are all inside, for `vectors` vectors
+ * of channels. `a` points to the first tap of step 0. When the taps are close together, the pixels
+ * under them move through registers. */
 INLINE void DP_PASTE(products_over, SUFFIX)(const int vectors, const int taps, const int stride,
                                             int64_t step, int64_t channels, steps range, const T *a,
                                             const T *b, T *to) {
@@ -214,7 +218,7 @@ INLINE void DP_PASTE(products_over, SUFFIX)(const int vectors, const int taps, c
     *(MEMORY *)(to + t * channels + v * LANES) = sum[t][v];
 }
 
-/* Taps [tap, tap + taps): where they are not all inside, each for itself. */
+/* Taps [tap, tap + taps). Steps in which some of these taps are outside are done tap by tap. */
 INLINE void DP_PASTE(products_of, SUFFIX)(const int vectors, const int taps, const int stride,
                                           const dp_depthwise_line *line, int64_t tap, const T *a,
                                           const T *b, T *to) {

@@ -1,6 +1,7 @@
-/* Products of small matrices; compiled once for each instruction set. Vectors are those of the
- * compiler's vector extension, as wide as the set has them; integers are multiplied as unsigned, so
- * that they wrap. Complex numbers come here only when there is no OpenBLAS. */
+/* Fills the table of gemm.h: products of small matrices. The bodies are in gemm.tmpl.h, which is
+ * included once per type. It uses the compiler's vector extension, with vectors as wide as the
+ * instruction set has. Integers are multiplied as unsigned, so that they wrap. Complex matrices
+ * come here only when there is no OpenBLAS. Compiled once for each instruction set. */
 #include "kernels/loops/gemm.h"
 
 #include <string.h>
@@ -10,9 +11,9 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define DP_UNROLL _Pragma("GCC unroll 16")
-#define STREAMS 8    /* rows of b that one row of a meets at once */
-#define STRETCH 2048 /* columns of them */
-#define WIDE 512     /* columns */
+#define STREAMS 8    /* rows of b that stream_row adds in one pass */
+#define STRETCH 2048 /* columns in such a pass */
+#define WIDE 512     /* columns from which a single row is streamed */
 #define PANEL_K 256  /* rows of b in one pass: a packed panel fits the first-level cache */
 
 #if defined(__AVX512F__)

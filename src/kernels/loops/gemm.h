@@ -2,8 +2,8 @@
  *
  * c[m, n] = a[m, k] b[k, n], row-major. `a` has any two strides, so it may be transposed; `b` and
  * `c` have rows of contiguous elements, or, with b_transposed, `b` is stored as [n, k]. */
-#ifndef DP_KERNELS_LOOPS_GEMM_INTERNAL_H
-#define DP_KERNELS_LOOPS_GEMM_INTERNAL_H
+#ifndef DP_KERNELS_LOOPS_GEMM_H
+#define DP_KERNELS_LOOPS_GEMM_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,9 @@
-/* Products of matrices of one type. The includer defines T, SUFFIX, BITS and LANES (of an element,
- * and elements of a vector), MADD(sum, a, b) over vectors, TILE_ROWS and HAS_MASKS. A tile of
- * TILE_ROWS x 2 vectors of c stays in registers while k runs. Where b is transposed, or its last
- * columns do not fill a panel and there are no masks, a panel of PANEL_K rows is packed on the
- * stack first. */
+/* Products of matrices of one type. The includer defines T, SUFFIX, BITS (of an element), LANES
+ * (elements of a vector), MADD(sum, a, b) over vectors, TILE_ROWS and HAS_MASKS.
+ *
+ * A tile of TILE_ROWS x 2 vectors of c stays in registers while k runs. A panel of PANEL_K rows of
+ * b is packed on the stack first if b is transposed, or if the last columns do not fill a panel and
+ * the instruction set has no masks. */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(LANES * sizeof(T))));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(LANES * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -10,8 +11,8 @@ typedef T DP_PASTE(memory, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX) /* anywhere in an array */
 #define PANEL (2 * LANES)
 
-/* A vector, or with `is_part` those of its elements that are in the mask; without masks, there are
- * no parts. */
+/* Loads a vector; with `is_part`, only the elements in the mask. Without masks there are no partial
+ * vectors. */
 static inline __attribute__((always_inline)) VECTOR
 DP_PASTE(load, SUFFIX)(const T *from, const bool is_part, uint64_t mask) {
 #if HAS_MASKS
@@ -41,9 +42,9 @@ typedef struct DP_PASTE(panel, SUFFIX) {
 } DP_PASTE(panel, SUFFIX);
 #define PANEL_TYPE DP_PASTE(panel, SUFFIX)
 
-/* `rows` x `vectors` vectors of c; both, whether the last vector is a part of one and the step
- * between rows of a, if it is 1, are constants where this is inlined. Steps are unrolled, so that
- * the ends of short sums are foreseen. */
+/* `rows` x `vectors` vectors of c. `rows`, `vectors` and `is_part` (the last vector is partial) are
+ * constants where this is inlined; so is `a_row` if it is 1. Steps are unrolled, so that the
+ * processor predicts the ends of short sums. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tile, SUFFIX)(const int rows, const int vectors, const bool is_part, const int64_t a_row,
                        const T *a, const PANEL_TYPE *panel, T *c) {
@@ -118,7 +119,7 @@ static void DP_PASTE(panel_rows, SUFFIX)(const T *a, int64_t m, PANEL_TYPE *pane
     DP_PASTE(rows_of, SUFFIX)(2, false, panel->a_row, a, m, panel, c);
 }
 
-/* A panel of `width` columns of b, rows [0, k), zero beyond. */
+/* Packs `width` columns of rows [0, k) of b into a panel, with zeros in the other columns. */
 static void DP_PASTE(pack, SUFFIX)(const T *b, const dp_gemm_sizes *sizes, int64_t k, int64_t width,
                                    T *packed) {
   if (sizes->b_transposed) {
@@ -134,7 +135,7 @@ static void DP_PASTE(pack, SUFFIX)(const T *b, const dp_gemm_sizes *sizes, int64
       packed[p * PANEL + j] = j < width ? b[p * sizes->b_row + j] : 0;
 }
 
-/* The panel's `width` columns, packed first. */
+/* Packs `width` columns of b and multiplies with that panel. */
 static void DP_PASTE(packed_panel, SUFFIX)(const T *a, PANEL_TYPE *panel, T *c, int64_t width,
                                            const dp_gemm_sizes *sizes) {
   T packed[PANEL_K * PANEL] __attribute__((aligned(64)));
@@ -180,7 +181,8 @@ static void DP_PASTE(dots, SUFFIX)(const T *a, const T *b, T *c, const dp_gemm_s
   }
 }
 
-/* One row of a, b as it is: eight vectors of columns at a time. */
+/* One row of a times an untransposed b: eight vectors of columns at a time. Returns the number of
+ * columns done. */
 static int64_t DP_PASTE(wide_row, SUFFIX)(const T *a, const T *b, T *c,
                                           const dp_gemm_sizes *sizes) {
   int64_t j = 0;
@@ -192,7 +194,7 @@ static int64_t DP_PASTE(wide_row, SUFFIX)(const T *a, const T *b, T *c,
   return j;
 }
 
-/* Columns [first, last) of c, to which `count` rows of b are added, each times an element of a. */
+/* Adds `count` rows of b, each times its element of a, to the columns [first, last) of c. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(add_rows, SUFFIX)(const int count, const T *a, const T *b, T *c, int64_t first,
                            int64_t last, bool adds, const dp_gemm_sizes *sizes) {
@@ -211,8 +213,8 @@ DP_PASTE(add_rows, SUFFIX)(const int count, const T *a, const T *b, T *c, int64_
   }
 }
 
-/* The same for wide rows: b is read in the order of its memory, STREAMS rows at a time, and the
- * sums of STRETCH columns stay in the first-level cache. */
+/* As wide_row, for many columns: b is read in the order of its memory, STREAMS rows at a time, and
+ * the sums of STRETCH columns stay in the first-level cache. */
 static int64_t DP_PASTE(stream_row, SUFFIX)(const T *a, const T *b, T *c,
                                             const dp_gemm_sizes *sizes) {
   const int64_t whole = sizes->n / LANES * LANES, step = sizes->a_column, b_row = sizes->b_row;

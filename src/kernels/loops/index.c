@@ -1,4 +1,5 @@
-/* Checks of indices and moves of rows by index; compiled once for each instruction set. */
+/* Fills the table of index.h. The bodies are in index.tmpl.h, which is included once for int32 and
+ * once for int64. Compiled once for each instruction set. */
 #include "kernels/loops/index.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@ typedef uint32_t unit4 __attribute__((aligned(1), may_alias));
 typedef uint64_t unit8 __attribute__((aligned(1), may_alias));
 typedef uint64_t unit32 __attribute__((vector_size(32), aligned(1), may_alias));
 
-/* The end of a row overlaps what comes before it: no loop over single bytes. */
+/* Copies a row in units. The last unit ends at the row's end and overlaps the unit before it, so no
+ * loop over single bytes is needed. */
 #define COPY_PARTS(unit)                                                                           \
   do {                                                                                             \
     const int64_t size = (int64_t)sizeof(unit);                                                    \

@@ -1,6 +1,8 @@
-/* Loops over vectors of indices of int32 or int64; one table for each instruction set. */
-#ifndef DP_KERNELS_LOOPS_INDEX_INTERNAL_H
-#define DP_KERNELS_LOOPS_INDEX_INTERNAL_H
+/* Loops over arrays of int32 or int64 indices: checking their range and order, moving rows by
+ * index, inverting permutations, multiplying a sparse with a dense matrix. One table for each
+ * instruction set. Only in_range and invert check the indices; the other loops trust them. */
+#ifndef DP_KERNELS_LOOPS_INDEX_H
+#define DP_KERNELS_LOOPS_INDEX_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,9 +14,9 @@ typedef enum dp_index_order {
   DP_INDEX_INCREASES
 } dp_index_order;
 
-/* A sparse matrix of two columns of indices times the columns [begin, end) of a dense one with
- * contiguous rows, added to the result; row m of an entry is in index column `row_column`, row k in
- * the other. */
+/* A sparse matrix times the columns [begin, end) of a dense matrix b with contiguous rows, added to
+ * the result. Entry i has two indices: indices[2 * i + row_column] is its row in the result, and
+ * the second index is its row in b. */
 typedef struct dp_index_product {
   const void *indices, *values, *b;
   void *to;
@@ -24,14 +26,14 @@ typedef struct dp_index_product {
 } dp_index_product;
 
 typedef struct dp_index_loops {
-  /* Whether all are in [0, limit). */
+  /* Whether all indices are in [0, limit). */
   bool (*in_range)(const void *indices, int64_t count, int64_t limit);
   dp_index_order (*order)(const void *indices, int64_t count);
-  /* Row i of `from` goes to row indices[i] of `to`; the last of equal indices counts. Rows have
-   * `bytes` bytes. */
+  /* Copies row i of `from` to row indices[i] of `to`; with equal indices the last row counts. A row
+   * has `bytes` bytes. */
   void (*scatter)(void *to, const void *from, const void *indices, int64_t count, int64_t bytes);
-  /* to[indices[i]] = i, in the type of the indices, where `to` is all -1; false when they are no
-   * permutation of [0, count). */
+  /* to[indices[i]] = i, in the type of the indices. The caller fills `to` with -1 before. False
+   * when the indices are not a permutation of [0, count). */
   bool (*invert)(void *to, const void *indices, int64_t count);
   void (*multiply_float)(const dp_index_product *product);
   void (*multiply_double)(const dp_index_product *product);

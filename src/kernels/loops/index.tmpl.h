@@ -1,7 +1,7 @@
-/* Bodies of the loops over indices for one type. The includer defines INDEX, UNSIGNED (the type of
- * the same size), LARGEST (INDEX's largest value) and NAME(x). */
+/* Bodies of the loops over indices for one type. The includer defines INDEX, UNSIGNED (the unsigned
+ * type of the same size), LARGEST (INDEX's largest value) and NAME(x). */
 
-/* Negative indices are beyond any limit when they are taken as unsigned. */
+/* As unsigned numbers, negative indices are above every limit. */
 static bool NAME(in_range)(const void *memory, int64_t count, int64_t limit) {
   const UNSIGNED *indices = memory;
   UNSIGNED most = limit > LARGEST ? LARGEST + (UNSIGNED)1 : (UNSIGNED)limit, bad = 0;
@@ -24,7 +24,7 @@ static dp_index_order NAME(order)(const void *memory, int64_t count) {
   for (int64_t i = 0; i < count; ++i)                                                              \
   ((unit *)to)[indices[i]] = ((const unit *)from)[i]
 
-/* Rows to come are asked for early: their order is anybody's guess. */
+/* Rows of the target are prefetched, because the hardware cannot predict their order. */
 #define ROWS_AHEAD 8
 static void NAME(scatter)(void *to, const void *from, const void *memory, int64_t count,
                           int64_t bytes) {
@@ -45,7 +45,8 @@ static void NAME(scatter)(void *to, const void *from, const void *memory, int64_
   }
 }
 
-/* Looking at a place before it is written costs nothing: its line is on the way earlier then. */
+/* Checking that a place is still unused costs nothing: the read fetches the cache line that the
+ * write needs anyway. */
 #define INVERTED_AT_ONCE 4
 static inline __attribute__((always_inline)) bool
 NAME(invert_some)(UNSIGNED *to, const UNSIGNED *indices, int64_t first, const int64_t few,

@@ -1,7 +1,7 @@
-/* From the coefficients of small JPEG images to pixels; compiled once for each instruction set.
- * Blocks are eight vectors of eight numbers of 16 bits. An inverse transform goes along the columns
- * of all eight at once, turns the block, and goes along the rows. Numbers that do not fit wrap or
- * saturate just where they do in libjpeg-turbo. */
+/* Fills the table of jpeg.h: from the coefficients of small JPEG images to pixels. A block is eight
+ * vectors of eight 16-bit numbers. The inverse transform works on all eight columns at once, then
+ * transposes the block and works on the rows. Numbers that do not fit wrap or saturate exactly
+ * where they do in libjpeg-turbo. Compiled once for each instruction set. */
 #include "kernels/loops/jpeg.h"
 
 #if defined(__x86_64__)
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SIDE 8
-#define PIXELS 16 /* that are made at once */
+#define PIXELS 16 /* pixels made at once */
 
 /* ---- Blocks ---- */
 static inline void load_block(const int16_t *from, __m128i *v) {
@@ -59,7 +59,7 @@ static inline void store_columns(const __m128i *v, uint8_t *to, size_t stride) {
 /* ---- The fast transform: Arai, Agui and Nakajima's, factors of 8 bits, nothing rounded ---- */
 enum { FAST_1_082 = 277, FAST_1_414 = 362, FAST_1_847 = 473, FAST_2_613 = 669 };
 
-/* A factor of a product: its two highest bits are lost. */
+/* Prepares a factor of a product: its two highest bits are lost. */
 static inline __m128i ready(__m128i a) {
   return _mm_slli_epi16(a, 2);
 }
@@ -81,7 +81,7 @@ static inline void fast_pass(__m128i *v) {
   __m128i both = times(_mm_add_epi16(ready53, ready17), FAST_1_847);
   __m128i odd[4];
   odd[0] = _mm_add_epi16(sum17, sum53);
-  /* - 2.613 is too large for a factor: - 1.613 and - 1. */
+  /* 2.613 is too large for a factor, so - 2.613 is split into - 1.613 and - 1. */
   __m128i part = _mm_sub_epi16(times(ready53, 256 - FAST_2_613), difference53);
   odd[1] = _mm_sub_epi16(_mm_add_epi16(part, both), odd[0]);
   odd[2] = _mm_sub_epi16(times(ready(_mm_sub_epi16(sum17, sum53)), FAST_1_414), odd[1]);
@@ -107,7 +107,7 @@ static void inverse_fast(const int16_t *coefficients, uint8_t *to, size_t stride
 /* ---- The accurate transform: Loeffler, Ligtenberg and Moschytz's, factors of 13 bits ---- */
 enum {
   FACTOR_BITS = 13,
-  BITS_BETWEEN = 2, /* more that numbers have between the passes */
+  BITS_BETWEEN = 2, /* extra bits of precision between the passes */
   F_0_298 = 2446,
   F_0_390 = 3196,
   F_0_541 = 4433,
@@ -133,7 +133,7 @@ static inline wide wide_add(wide a, wide b) {
 static inline wide wide_subtract(wide a, wide b) {
   return (wide){_mm_sub_epi32(a.low, b.low), _mm_sub_epi32(a.high, b.high)};
 }
-/* With the factors' bits. */
+/* Shifted left by the number of bits of the factors. */
 static inline wide widened(__m128i a) {
   __m128i zero = _mm_setzero_si128();
   return (wide){_mm_srai_epi32(_mm_unpacklo_epi16(zero, a), 16 - FACTOR_BITS),
@@ -184,7 +184,7 @@ static inline bool has_one_row(const __m128i *v) {
 static void inverse_accurate(const int16_t *coefficients, uint8_t *to, size_t stride) {
   __m128i v[SIDE];
   load_block(coefficients, v);
-  if (has_one_row(v)) { /* where the other way would saturate, this one wraps */
+  if (has_one_row(v)) { /* this shift wraps where accurate_pass would saturate */
     v[0] = _mm_slli_epi16(v[0], BITS_BETWEEN);
     for (int i = 1; i < SIDE; ++i)
       v[i] = v[0];
@@ -198,7 +198,7 @@ static void inverse_accurate(const int16_t *coefficients, uint8_t *to, size_t st
 
 /* ---- Colours ---- */
 #if defined(__SSSE3__)
-/* Where byte `at` of 48 comes from, if it is of that channel. */
+/* The source of output byte `at` (of 48) if it belongs to `channel`, else -1. */
 #define FROM(at, channel) (char)((at) % 3 == (channel) ? (at) / 3 : -1)
 #define FROM_4(at, channel)                                                                        \
   FROM(at, channel), FROM((at) + 1, channel), FROM((at) + 2, channel), FROM((at) + 3, channel)
@@ -240,8 +240,8 @@ static inline __m128i rounded_product(__m128i a, int factor) {
   return _mm_srai_epi16(_mm_add_epi16(twice, _mm_set1_epi16(1)), 1);
 }
 
-/* Red, green and blue of eight pixels. Chroma's factors are 1.402, - 0.34414 and - 0.71414, 1.772
- * in units of 2^-16, without their whole part where they are too large. */
+/* Red, green and blue of eight pixels. The factors of chroma are 1.402, -0.34414, -0.71414 and
+ * 1.772 in units of 2^-16; those too large for 16 bits are used without their integer part. */
 static inline void colours_of_8(__m128i luma, __m128i cb, __m128i cr, __m128i *to) {
   cb = _mm_sub_epi16(cb, _mm_set1_epi16(128));
   cr = _mm_sub_epi16(cr, _mm_set1_epi16(128));
@@ -296,7 +296,7 @@ static inline __m128i interpolated(const dp_jpeg_row *row, int channel, size_t a
   return _mm_or_si128(_mm_srli_epi16(even, 4), _mm_slli_epi16(_mm_srli_epi16(odd, 4), 8));
 }
 
-/* A row in whole groups of pixels; the last ones through memory of their own. */
+/* Colours of a row, in whole groups of pixels; the last group goes through a buffer. */
 #define DEFINE_COLOUR(name, cb, cr)                                                                \
   static void colour_##name(const dp_jpeg_row *row, uint8_t *to) {                                 \
     uint8_t last[3 * PIXELS];                                                                      \

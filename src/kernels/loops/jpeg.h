@@ -1,22 +1,25 @@
 /* From the coefficients of small JPEG images to pixels; one table for each instruction set.
- * Everything is bit for bit what libjpeg-turbo's vector code for x86-64 makes, also where numbers
- * of 16 bits overflow: only there the table is filled. */
-#ifndef DP_KERNELS_LOOPS_JPEG_INTERNAL_H
-#define DP_KERNELS_LOOPS_JPEG_INTERNAL_H
+ *
+ * The results equal those of libjpeg-turbo's vector code for x86-64 bit for bit, also where 16-bit
+ * numbers overflow. On other architectures the table is empty. */
+#ifndef DP_KERNELS_LOOPS_JPEG_H
+#define DP_KERNELS_LOOPS_JPEG_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/isa/isa.h"
 
-/* What rows of samples have before and behind them: loops read that far. */
+/* Readable bytes before and behind each row of samples: the loops read beyond its ends. */
 #define DP_JPEG_MARGIN ((size_t)16)
 
-/* The samples of a block of 8 x 8 coefficients, multiplied by the quantization's already. */
+/* Computes the samples of a block of 8 x 8 coefficients, which are already multiplied by the
+ * quantization table. */
 typedef void (*dp_jpeg_inverse_fn)(const int16_t *coefficients, uint8_t *to, size_t stride);
 
-/* Samples of one row of pixels. Where chroma is half as wide, `far` are the rows of chroma that are
- * mixed in with a quarter, next to the nearer ones; `biases` round even and odd pixels, in
- * sixteenths. Samples before the first and behind the last repeat these. */
+/* The samples of one row of pixels; `near` and `far` hold one row for each of the two chroma
+ * channels. Only `mixed` reads `far` and `biases`: it interpolates 3 * near + far between rows,
+ * does the same between columns, and adds `biases` (for even and odd pixels) before it divides by
+ * 16. The caller repeats the first and the last sample of a row beyond its ends. */
 typedef struct dp_jpeg_row {
   const uint8_t *luma, *near[2], *far[2];
   int16_t biases[2];

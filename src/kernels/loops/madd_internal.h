@@ -1,5 +1,5 @@
-/* sum + a * b over vectors, fused where the instruction set can. For files of loops, which define
- * vector_float and vector_double. */
+/* MADD(sum, a, b) = sum + a * b over vectors, fused where the instruction set can. For the .c files
+ * of loops; they define the types vector_float and vector_double. */
 #ifndef DP_KERNELS_LOOPS_MADD_INTERNAL_H
 #define DP_KERNELS_LOOPS_MADD_INTERNAL_H
 

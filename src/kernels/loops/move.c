@@ -1,5 +1,6 @@
-/* Moves elements with strides, in transposed squares, or one value many times; compiled once for
- * each instruction set. */
+/* Fills the table of move.h: strided copies, transposes of squares, filling, joining of rows. The
+ * bodies are in move.tmpl.h, which is included once per element size; here are the squares that are
+ * transposed in registers. Compiled once for each instruction set. */
 #include "kernels/loops/move.h"
 
 #include <string.h>
@@ -24,8 +25,8 @@ typedef uint64_t longs2_any __attribute__((vector_size(16), aligned(1), may_alia
 #else
 #define SHUFFLE(a, b, mask_type, ...) __builtin_shuffle(a, b, (mask_type){__VA_ARGS__})
 #endif
-/* Interleave the low and the high halves of two vectors. Interleaving vectors i and i + n/2 of a
- * square of n vectors, log2(n) times, transposes it. */
+/* LOWn and HIGHn interleave the low and the high halves of two vectors of n elements. A square of n
+ * vectors is transposed by interleaving vectors i and i + n/2, log2(n) times. */
 #define LOW2(a, b) SHUFFLE(a, b, longs2, 0, 2)
 #define HIGH2(a, b) SHUFFLE(a, b, longs2, 1, 3)
 #define LOW4(a, b) SHUFFLE(a, b, words4, 0, 4, 1, 5)
@@ -57,7 +58,7 @@ DEFINE_SQUARE(square2, unit2, shorts8, shorts8_any, 8, LOW8, HIGH8)
 DEFINE_SQUARE(square4, unit4, words4, words4_any, 4, LOW4, HIGH4)
 DEFINE_SQUARE(square8, unit8, longs2, longs2_any, 2, LOW2, HIGH2)
 
-/* Where a vector is a line of the cache, a square of lines is transposed in registers. */
+/* Where a vector is as long as a cache line, a square of whole lines is transposed in registers. */
 #ifdef __AVX512F__
 #include <immintrin.h>
 typedef uint64_t longs8 __attribute__((vector_size(64)));
@@ -66,8 +67,8 @@ typedef uint64_t longs8_any __attribute__((vector_size(64), aligned(1), may_alia
 #define HIGH_LONGS(a, b) SHUFFLE(a, b, longs8, 4, 12, 5, 13, 6, 14, 7, 15)
 DEFINE_SQUARE(lines8, unit8, longs8, longs8_any, 8, LOW_LONGS, HIGH_LONGS)
 
-/* Four words of row i and of each fourth row behind it: memory is cheaper to read in quarters than
- * registers are to shuffle across. */
+/* Four words from each of the rows i, i + 4, i + 8 and i + 12. Reading quarters of rows from memory
+ * is cheaper than shuffling across whole registers. */
 static inline __m512 four_rows(const unit4 *from, int64_t from_stride) {
   __m512 rows = _mm512_castps128_ps512(_mm_loadu_ps((const float *)from));
   rows = _mm512_insertf32x4(rows, _mm_loadu_ps((const float *)(from + 4 * from_stride)), 1);
@@ -75,7 +76,7 @@ static inline __m512 four_rows(const unit4 *from, int64_t from_stride) {
   return _mm512_insertf32x4(rows, _mm_loadu_ps((const float *)(from + 12 * from_stride)), 3);
 }
 
-/* Rows 0, 1, 2 and 3 of squares of four, side by side, become their columns. */
+/* `rows` are rows 0 to 3 of four 4 x 4 squares that lie side by side: stores their columns. */
 static inline void store_columns(unit4 *to, int64_t to_stride, const __m512 *rows) {
   __m512d low = _mm512_castps_pd(_mm512_unpacklo_ps(rows[0], rows[1]));
   __m512d high = _mm512_castps_pd(_mm512_unpackhi_ps(rows[0], rows[1]));
@@ -87,9 +88,10 @@ static inline void store_columns(unit4 *to, int64_t to_stride, const __m512 *row
   _mm512_storeu_pd(to + 3 * to_stride, _mm512_unpackhi_pd(high, next_high));
 }
 
-/* Every line is read whole before the next: strides may put all of them into one set. */
+/* All four quarters of a line are read before the next line: with strides that are powers of two,
+ * all lines share one set of the cache and push each other out. */
 static inline void lines4(unit4 *to, int64_t to_stride, const unit4 *from, int64_t from_stride) {
-  __m512 rows[4][4]; /* by quarters of the lines */
+  __m512 rows[4][4]; /* [quarter of the line][row] */
   _Pragma("GCC unroll 4") for (int i = 0; i < 4; ++i)
       _Pragma("GCC unroll 4") for (int quarter = 0; quarter < 4; ++quarter) rows[quarter][i] =
           four_rows(from + i * from_stride + 4 * quarter, from_stride);
@@ -160,9 +162,10 @@ typedef uint64_t wide __attribute__((vector_size(64), aligned(1), may_alias));
 #else
 typedef uint64_t wide __attribute__((vector_size(32), aligned(1), may_alias));
 #endif
-#define LONG_RUN 1024 /* bytes that are worth a call */
+#define LONG_RUN 1024 /* bytes from which a call of memcpy pays */
 
-/* The last unit overlaps what comes before it: no loop over single bytes. */
+/* The last unit ends at the run's end and overlaps the unit before it, so no loop over single bytes
+ * is needed. */
 #define COPY_UNITS(unit)                                                                           \
   do {                                                                                             \
     const int64_t size = (int64_t)sizeof(unit);                                                    \

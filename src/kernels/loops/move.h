@@ -1,9 +1,9 @@
-/* Loops that move elements of 1, 2, 4, 8 or 16 bytes; one table for each instruction set. The index
- * into the arrays is the size's logarithm. Strides are in
- * elements. Memory may be aligned to a byte only: a run of small elements is moved as one large
+/* Loops that move elements of 1, 2, 4, 8 or 16 bytes; one table for each instruction set. The
+ * arrays of the table are indexed by the logarithm of the size. Strides are in elements. Memory
+ * need not be aligned to the element, because a run of small elements may be moved as one large
  * element. */
-#ifndef DP_KERNELS_LOOPS_MOVE_INTERNAL_H
-#define DP_KERNELS_LOOPS_MOVE_INTERNAL_H
+#ifndef DP_KERNELS_LOOPS_MOVE_H
+#define DP_KERNELS_LOOPS_MOVE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ typedef void (*dp_move_strided_fn)(void *to, const void *from, const dp_move_spa
 typedef void (*dp_move_transpose_fn)(void *to, int64_t to_stride, const void *from,
                                      int64_t from_stride, int64_t rows, int64_t columns);
 typedef void (*dp_move_fill_fn)(void *to, const void *value, int64_t count);
-/* Where rows of `bytes` bytes follow each other. */
+/* A source of rows of `bytes` bytes that follow each other. */
 typedef struct dp_move_part {
   const char *from;
   int64_t bytes;
@@ -33,7 +33,7 @@ typedef struct dp_move_loops {
   dp_move_strided_fn strided[DP_MOVE_SIZES];
   dp_move_transpose_fn transpose[DP_MOVE_SIZES];
   dp_move_fill_fn fill[DP_MOVE_SIZES];
-  /* Rows [begin, end) of `to`: each is that row of every part, one behind the other. */
+  /* Rows [begin, end) of `to`. Row r of `to` is row r of every part, one behind the other. */
   void (*join)(char *to, const dp_move_part *parts, int64_t count, int64_t begin, int64_t end);
 } dp_move_loops;
 DP_ISA_TABLE(dp_move_loops, dp_move_table)

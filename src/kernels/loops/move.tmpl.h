@@ -1,7 +1,7 @@
 /* Body of the moving loops for one size. The includer defines UNIT (an unsigned or vector type,
  * aligned to a byte), NAME(x) and TILE, the number of elements on a side of a transposed square. */
 
-/* A few elements a row and many rows: column by column, in blocks that stay in the cache. */
+/* For many rows of a few elements: column by column, in blocks that stay in the cache. */
 static void NAME(strided_narrow)(UNIT *to, const UNIT *from, const dp_move_span *span) {
   int64_t to_outer = span->to_outer, from_outer = span->from_outer;
   for (int64_t begin = 0; begin < span->outer; begin += 1024) {
@@ -22,7 +22,7 @@ static void NAME(strided_narrow)(UNIT *to, const UNIT *from, const dp_move_span 
   }
 }
 
-/* Four at a time, which become one store: each is a line of the cache. */
+/* Reads four elements, each from a cache line of its own, before they are written in one store. */
 static void NAME(collect)(UNIT *to, const UNIT *from, int64_t count, int64_t stride) {
   int64_t i = 0;
   for (; i + 4 <= count; i += 4, from += 4 * stride) {
@@ -78,8 +78,8 @@ static void NAME(fill)(void *to_memory, const void *value_memory, int64_t count)
     to[i] = value;
 }
 
-/* A square of constant size, so that compilers unroll it; through a small buffer, so that both
- * sides are touched in whole lines. */
+/* Transposes a square of constant size, which compilers unroll. It goes through a small buffer, so
+ * that source and target are touched in whole lines. */
 static inline void NAME(transpose_tile)(UNIT *restrict to, int64_t to_stride,
                                         const UNIT *restrict from, int64_t from_stride) {
 #ifdef TRANSPOSE_VECTORS
@@ -91,9 +91,9 @@ static inline void NAME(transpose_tile)(UNIT *restrict to, int64_t to_stride,
 #endif
 }
 
-/* A square whose sides are a line of the cache. Without registers for it, it goes through copies on
- * the stack, so that every line outside is touched once: strides that are powers of two put all of
- * them into one set. */
+/* Transposes a square whose sides are a cache line long. Without enough registers it goes through
+ * copies on the stack, so that every line of source and target is touched once: strides that are
+ * powers of two put all lines into one set of the cache. */
 #define LINE ((int64_t)(64 / sizeof(UNIT)))
 static void NAME(transpose_lines)(UNIT *to, int64_t to_stride, const UNIT *from,
                                   int64_t from_stride) {

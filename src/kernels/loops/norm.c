@@ -1,18 +1,18 @@
-/* Inner loops of batch normalization; compiled once for each instruction set. Sums over a plane run
- * in several lanes, so that they vectorize and lose less. */
+/* Fills the table of norm.h. Sums over a plane run in several lanes, so that they vectorize and
+ * lose less precision. Compiled once for each instruction set. */
 #include "kernels/loops/norm.h"
 
 #include <string.h>
 
 #define LANES 32
 
-/* Rows are added up by turns, for a sum is not to wait for the one before. */
+/* Partial sums, so that an addition does not wait for the one before it. */
 #define TURNS 4
 typedef float vector __attribute__((vector_size(64)));
 typedef float memory __attribute__((vector_size(64), aligned(4), may_alias));
 #define WIDTH ((int64_t)(sizeof(vector) / sizeof(float)))
 
-/* WIDTH channels. */
+/* Statistics of WIDTH channels. */
 static void vector_statistics(const float *x, int64_t rows, int64_t channels, float *sums,
                               float *squares) {
   vector turns[TURNS] = {{0}};

@@ -1,16 +1,17 @@
 /* Inner loops of batch normalization, one table for each instruction set. All in float.
  *
- * Channels last: `rows` rows of `channels` values, sums a channel. Channels first: one plane of
- * `count` values of one channel at a time, so the channel's numbers are scalars. */
-#ifndef DP_KERNELS_LOOPS_NORM_INTERNAL_H
-#define DP_KERNELS_LOOPS_NORM_INTERNAL_H
+ * The `_rows` loops are for channels last: `rows` rows of `channels` values, with one sum, mean and
+ * factor per channel. The `_plane` loops are for channels first: `count` values of one channel,
+ * whose sum, mean and factor are scalars. */
+#ifndef DP_KERNELS_LOOPS_NORM_H
+#define DP_KERNELS_LOOPS_NORM_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"
 
 typedef struct dp_norm_loops {
-  /* Sums a channel: of x, and of the squares of its distance from these rows' own mean; of g, and
-   * of g * (x - mean). Overwrites the sums. */
+  /* statistics: sum of x, and sum of (x - m)^2, where m is the mean of these rows. gradient: sum of
+   * g, and sum of g * (x - mean). All per channel; the old contents of the sums are overwritten. */
   void (*statistics_rows)(const float *x, int64_t rows, int64_t channels, float *sums,
                           float *squares);
   void (*gradient_rows)(const float *x, const float *g, const float *mean, int64_t rows,

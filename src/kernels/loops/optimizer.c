@@ -1,10 +1,11 @@
-/* The optimizers' updates; compiled once for each instruction set. The formulas are in the
- * templates: those of light updates and others for all number types, and more for reals.
+/* Fills the table of optimizer.h. Three templates hold the formulas: optimizer_light.tmpl.h
+ * (updates that wait for memory) and optimizer.tmpl.h for all number types, optimizer_real.tmpl.h
+ * for float and double only. Compiled once for each instruction set.
  *
- * A template computes with values of type T, each made of elements E in memory: one element, in
- * loops that compilers vectorize, or, where square roots can be estimated, a vector of floats. For
- * vectors the templates come twice: for whole ones, and for what is left behind the last of them.
- */
+ * A template computes with values of type T, which consist of elements of type E in memory. Usually
+ * T is E, in loops that compilers vectorize. Where square roots can be estimated (AVX-512), T is a
+ * vector of floats; the templates are then included twice: for whole vectors, and for the partial
+ * vector at the end. */
 #include "kernels/loops/optimizer.h"
 
 #if defined(__AVX512DQ__)
@@ -103,7 +104,7 @@
 typedef float vector __attribute__((vector_size(4 * LANES)));
 
 /* Estimates with one step of Newton's method are within 2 units in the last place and take a third
- * of the time. The step is not defined at zero and infinity. */
+ * of the time of exact roots. The step is not defined at zero and infinity. */
 static inline __mmask16 is_zero_or_infinite(vector x) {
   return _mm512_fpclass_ps_mask(x, 0x02 | 0x04 | 0x08);
 }

@@ -1,10 +1,10 @@
 /* Loops of the optimizers' updates, one table for each instruction set.
  *
  * A loop computes `count` elements of a variable and its slots from their old values and the
- * gradient in one pass. Old and new memory may be the same. Scalars come in the order that
- * optimizer.c lists for the optimizer; reals use the real parts. */
-#ifndef DP_KERNELS_LOOPS_OPTIMIZER_INTERNAL_H
-#define DP_KERNELS_LOOPS_OPTIMIZER_INTERNAL_H
+ * gradient in one pass. Old and new memory may be the same. `scalars` has the order of the op's
+ * scalar inputs, which the templates name above each formula; real types use the real parts. */
+#ifndef DP_KERNELS_LOOPS_OPTIMIZER_H
+#define DP_KERNELS_LOOPS_OPTIMIZER_H
 
 #include <complex.h>
 #include <stdbool.h>
@@ -24,7 +24,7 @@ typedef struct dp_optimizer_call {
   int64_t count;
 } dp_optimizer_call;
 
-/* Those that wait for memory, and those that compute. */
+/* Light updates wait for memory, heavy ones for arithmetic. */
 #define DP_LIGHT_OPTIMIZERS(X)                                                                     \
   X(gradient_descent)                                                                              \
   X(momentum)                                                                                      \
@@ -47,12 +47,12 @@ typedef struct dp_optimizer_call {
   X(power_sign)
 #define DP_OPTIMIZERS(X) DP_LIGHT_OPTIMIZERS(X) DP_HEAVY_OPTIMIZERS(X)
 
-typedef enum dp_optimizer {
+typedef enum dp_optimizer_loop {
 #define DP_OPTIMIZER_ENUM(name) DP_OPTIMIZER_##name,
   DP_OPTIMIZERS(DP_OPTIMIZER_ENUM)
 #undef DP_OPTIMIZER_ENUM
       DP_OPTIMIZER_COUNT,
-} dp_optimizer;
+} dp_optimizer_loop;
 
 typedef void (*dp_optimizer_fn)(const dp_optimizer_call *call);
 

@@ -1,6 +1,6 @@
-/* Optimizers that reals and complex numbers share. The includer defines the value type T, made of
- * elements E, SUFFIX, and the macros of loops_optimizer.c. The loops name the old variable `v`, old
- * slots `a`, `b`, `c`, and the gradient `g`. */
+/* Optimizers for real and complex types. The includer defines the value type T, its element type E,
+ * SUFFIX, and the macros of optimizer.c. The loops call the old variable `v`, old slots `a`, `b`
+ * and `c`, and the gradient `g`. */
 static void DP_PASTE(adagrad, SUFFIX)(const dp_optimizer_call *call) {
   const T rate = SCALAR(0);
   const bool update_slots = call->option;

@@ -1,6 +1,5 @@
-/* Optimizers that compute so little that they wait for memory (loops_stream_internal.h), for all
- * number types. The includer defines T and SUFFIX; the names are those of loops_optimizer.tmpl.h.
- */
+/* Optimizers that compute so little that they wait for memory (stream_internal.h), for all number
+ * types. The includer defines T and SUFFIX; variables are named as in optimizer.tmpl.h. */
 DP_STREAM static void DP_PASTE(gradient_descent, SUFFIX)(const dp_optimizer_call *call) {
   const T rate = SCALAR(0);
   const T *v = OLD(0);

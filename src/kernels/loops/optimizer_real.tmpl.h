@@ -1,7 +1,6 @@
-/* Optimizers of reals only; included behind loops_optimizer.tmpl.h, with SIGN, ABS, POW and EXP
- * besides.
- */
-/* `value` nearer to 0 by `distance`, but not beyond. */
+/* Optimizers for real types only. Included after optimizer.tmpl.h; the includer also defines SIGN,
+ * ABS, POW and EXP. */
+/* Moves `value` towards 0 by `distance`, but not beyond 0. */
 static inline T DP_PASTE(nearer, SUFFIX)(T value, T distance) {
   T magnitude = ABS(value) - distance;
   return SIGN(value) * IF_GREATER(magnitude, OF(0), magnitude, OF(0));
@@ -83,8 +82,8 @@ static void DP_PASTE(amsgrad, SUFFIX)(const dp_optimizer_call *call) {
   }
 }
 
-/* The common case lr_power = -1/2 needs no powers. `scaled` is multiply_linear_by_lr. A dense
- * update gives 0 wherever l1 wins; a sparse one divides even there. */
+/* FTRL. The common case lr_power = -1/2 needs no powers. `scaled` is multiply_linear_by_lr. A dense
+ * update gives 0 wherever |linear| <= l1; a sparse update divides even there. */
 static inline T DP_PASTE(clip, SUFFIX)(T value, T limit) {
   T low = IF_GREATER(limit, value, value, limit), least = OF(0) - limit;
   return IF_GREATER(low, least, low, least);

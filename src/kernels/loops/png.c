@@ -1,7 +1,8 @@
-/* The filters of PNG's rows; compiled once for each instruction set. */
+/* Fills the table of png.h: the five row filters of PNG and their inverses, and a count of repeated
+ * zlib keys. Compiled once for each instruction set. */
 #include "kernels/loops/png.h"
 
-/* Without branches: the choice is different at every byte. */
+/* Without branches, because the choice changes at nearly every byte. */
 static inline uint8_t paeth(int16_t left, int16_t above, int16_t corner) {
   int16_t across = (int16_t)(above - corner), down = (int16_t)(left - corner);
   int16_t both = (int16_t)(across + down);
@@ -32,10 +33,10 @@ static inline uint32_t distance(uint8_t value) {
   return value < 128 ? value : (uint8_t)-value;
 }
 
-/* All ones for as many bytes of a block as count: those from DP_PNG_BLOCK - count on. */
+/* Masks for the sum of distances: counting + DP_PNG_BLOCK - n starts with n bytes of ones. */
 static const uint8_t counting[2 * DP_PNG_BLOCK] = {[0 ... DP_PNG_BLOCK - 1] = 0xff};
 
-/* In whole blocks, whose number of bytes the compiler knows: small images have short rows. */
+/* Works in whole blocks, whose size the compiler knows, because small images have short rows. */
 #define DEFINE_FILTER(name)                                                                        \
   static uint64_t filter_##name(const uint8_t *row, const uint8_t *above, size_t length,           \
                                 size_t step, uint8_t *to) {                                        \
@@ -70,8 +71,8 @@ static void unfilter_above(uint8_t *row, const uint8_t *above, size_t length, si
     row[i] = (uint8_t)(row[i] + above[i]);
 }
 
-/* The other guesses need the byte to the left, which was made just now: with a step that the
- * compiler knows it stays in a register. */
+/* The other inverses need the byte to the left, which was computed just before. With a constant
+ * step it stays in a register. */
 #define DEFINE_UNFILTER_STEP(name, step)                                                           \
   static void unfilter_##name##_##step(uint8_t *row, const uint8_t *above, size_t length) {        \
     uint8_t left[step] = {0}, corner[step] = {0};                                                  \
@@ -119,10 +120,10 @@ static inline uint8_t odd_of_three(uint8_t bits) {
   return (bits ^ bits >> 1 ^ bits >> 2) & 1;
 }
 
-/* zlib's key of three bytes is (a << 2s ^ b << s ^ c), cut to 3s bits (s = 5: 13 of them, s = 6:
- * 16). These are the bits of b and c that can be told from either key, so that places with the same
- * key have the same bits: the low five of c, the fourth and fifth of b, and whether the number of
- * ones in the rest of c and the low three of b is odd. */
+/* zlib's hash key of three bytes is (a << 2s ^ b << s ^ c), cut to 13 bits (s = 5) or 16 bits (s =
+ * 6). This function gives what either key tells about b and c: bits 0-4 of c, bits 3 and 4 of b,
+ * and the parity of bits 5-7 of c and bits 0-2 of b. So places with equal zlib keys have equal
+ * results here. */
 static inline uint8_t common_key(uint8_t b, uint8_t c) {
   return (uint8_t)((c & 31) | (odd_of_three(c >> 5) ^ odd_of_three(b)) << 5 | (b & 0x18) << 3);
 }

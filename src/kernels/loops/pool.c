@@ -1,5 +1,6 @@
-/* Inner loops of poolings, pixel by pixel; compiled once for each instruction set. The bodies are
- * in the template, included once a type. */
+/* Fills the table of pool.h for loops that take a pixel at a time. The bodies are in pool.tmpl.h,
+ * which is included once per type; the loops over whole rows are in pool_rows.tmpl.h. Compiled once
+ * for each instruction set. */
 #include "kernels/loops/pool.h"
 
 #include <math.h>

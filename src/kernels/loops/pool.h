@@ -1,8 +1,11 @@
-/* Inner loops of poolings, one table for each instruction set. A pixel is `channels` contiguous
- * elements, a row is pixels along the width of an image. Half and bfloat16 have loops over rows
- * only, which compute in float: elsewhere they are widened. */
-#ifndef DP_KERNELS_LOOPS_POOL_INTERNAL_H
-#define DP_KERNELS_LOOPS_POOL_INTERNAL_H
+/* Inner loops of poolings, one table for each instruction set.
+ *
+ * A pixel is `channels` contiguous elements; a row is the pixels along the width of an image.
+ * dp_pooling_row_fns work on whole rows, for float, double, half and bfloat16 (the last two compute
+ * in float). dp_pooling_fns work on single pixels, for every other case; there 16-bit floats are
+ * widened by the caller. */
+#ifndef DP_KERNELS_LOOPS_POOL_H
+#define DP_KERNELS_LOOPS_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,54 +15,56 @@
 #define DP_POOLING_MOST_PLACES 256
 #define DP_POOLING_MOST_MARKS 8
 
-/* A row of windows: the fields are of the dimension along the row, as in dp_window. Largest
- * elements are `lowest` at least. */
+/* A row of windows. The fields describe the dimension along the row, as in dp_window. The
+ * largest element of a window counts as at least `lowest`. */
 typedef struct dp_pooling_row {
   double lowest;
   int64_t channels;
   int64_t in, out, size, stride, before;
 } dp_pooling_row;
 
-/* A row of windows over a row of pixels, with the gradients of what the windows gave. */
+/* For gradients: a row of windows that covers the row of pixels in question. */
 typedef struct dp_pooling_source {
   const void *gradient;
-  const void *largest;   /* elements */
-  const uint8_t *places; /* where in the window those were, or marks of all such */
-  int64_t place;         /* of the window's first pixel of this row */
-  int64_t rows;          /* of pixels that the windows have inside the image */
+  const void *largest;   /* the windows' largest elements */
+  const uint8_t *places; /* per element: its place in the window, or marks of equal elements */
+  int64_t place;         /* the place of this row's first pixel in the window */
+  int64_t rows;          /* rows of pixels of the windows that are inside the image */
 } dp_pooling_source;
 
-/* Loops over rows, of floating types; `rows` are rows of pixels that the same windows have, `count`
- * of them. */
+/* Loops over rows, for floating types. `rows` are the `count` rows of pixels that the windows
+ * cover. The "work type" is float for half and bfloat16, else the type itself. */
 typedef struct dp_pooling_row_fns {
-  /* Largest elements, averages, and what `others` have where the first largest ones are. */
+  /* largest: the largest element of each window. average: the mean. picks: the element of `others`
+   * at the place of the first largest element. */
   void (*largest)(const dp_pooling_row *row, const void *const *rows, int64_t count, void *to);
   void (*average)(const dp_pooling_row *row, const void *const *rows, int64_t count, void *to);
   void (*picks)(const dp_pooling_row *row, const void *const *rows, const void *const *others,
                 int64_t count, void *to);
-  /* The same in two steps, for windows that share rows: parts are in the work type, and joined they
-   * are of windows with `height` rows. */
+  /* The same in two steps, for windows that share rows. The first step reduces some rows to a part,
+   * in the work type. The second joins `count` parts to windows with `height` rows. */
   void (*largest_part)(const dp_pooling_row *row, const void *const *rows, int64_t count, void *to);
   void (*sum_part)(const dp_pooling_row *row, const void *const *rows, int64_t count, void *to);
   void (*join_largest)(const dp_pooling_row *row, const void *const *parts, int64_t count,
                        int64_t height, void *to);
   void (*join_average)(const dp_pooling_row *row, const void *const *parts, int64_t count,
                        int64_t height, void *to);
-  /* As largest, and the places in the window of the first largest elements, one byte each: pixels
-   * are counted row by row, those of the first row from `place` on. `to` may be NULL. */
+  /* As largest, and one byte per element with the place of the first largest element in its window.
+   * Places are counted row by row; the first row's begin at `place`. `to` may be NULL. */
   void (*places)(const dp_pooling_row *row, const void *const *rows, int64_t count, int64_t place,
                  void *to, uint8_t *places);
-  /* As largest, and a byte for each with a bit for every pixel that is as large: those of row i are
-   * counted from numbers[i] on, at most eight. */
+  /* As largest, and one byte per element that has a bit for every pixel with that value. The bits
+   * of row i begin at numbers[i]; a window has at most eight places. */
   void (*marks)(const dp_pooling_row *row, const void *const *rows, int64_t count,
                 const int64_t *numbers, void *to, uint8_t *marks);
-  /* What the gradients of averages give each pixel of their windows, added up over `count` rows of
-   * windows, in the work type. */
+  /* The share of each pixel in the gradients of the averages, gradient / (pixels inside), summed
+   * over `count` rows of windows, in the work type. */
   void (*shares)(const dp_pooling_row *row, const dp_pooling_source *sources, int64_t count,
                  void *to);
-  /* A row of pixels as the sum of what rows of windows, in order, give back: such shares (of one
-   * row) to all pixels, gradients to the places of the largest elements, to the pixels that are
-   * marked, and to all that are as large as these in the row `from`. */
+  /* One row of pixels: the sum of what rows of windows, in order, give back to it. return_shares
+   * gives the result of `shares` to all pixels of a window; return_to_places gives the gradient to
+   * the place of the largest element, return_to_marks to all marked pixels, return_to_equals to all
+   * pixels of the row `from` that equal the largest element. */
   void (*return_shares)(const dp_pooling_row *row, const void *shares, void *to);
   void (*return_to_places)(const dp_pooling_row *row, const dp_pooling_source *sources,
                            int64_t count, void *to);
@@ -70,16 +75,16 @@ typedef struct dp_pooling_row_fns {
 } dp_pooling_row_fns;
 
 typedef struct dp_pooling_fns {
-  /* The least value of the type, everywhere. */
+  /* Fills with the least value of the type. */
   void (*fill_least)(void *to, int64_t count);
-  /* `pixels` pixels that are `step` elements apart in `from`, each into its own of `to`. */
+  /* to[p] = max(to[p], from[p]) for `pixels` pixels, which are `step` elements apart in `from`. */
   void (*take_largest)(void *to, const void *from, int64_t pixels, int64_t channels, int64_t step);
-  /* One pixel: where `from` is larger than `best`, or where[c] < 0, takes it and `index`. */
+  /* One pixel: where from[c] > best[c], or where[c] < 0, sets best[c] = from[c] and where[c] =
+   * index. */
   void (*take_place)(void *best, int32_t *where, const void *from, int64_t channels, int32_t index);
-  /* to += from * factor (floats only; elsewhere NULL). */
+  /* to += from * factor; NULL for integers. */
   void (*add_scaled)(void *to, const void *from, int64_t channels, double factor);
-  /* to[where[c] * channels + c] += from[c]; and the other way, without adding. `stride` is that
-   * of the pixels of `to` (`from`). */
+  /* scatter: to[where[c] * stride + c] += from[c]. gather: to[c] = from[where[c] * stride + c]. */
   void (*scatter)(void *to, const int32_t *where, const void *from, int64_t channels,
                   int64_t stride);
   void (*gather)(void *to, const int32_t *where, const void *from, int64_t channels,

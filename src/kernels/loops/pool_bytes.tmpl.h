@@ -1,11 +1,12 @@
-/* Bytes for the lanes of a vector, as many as there are lanes (eight at most) in the low part of an
- * integer: made as wide as the elements, and back. What compilers make of __builtin_convertvector
- * takes several times as long. Included by loops_pool_places.tmpl.h; AVX-512 needs none of it. */
+/* Places and marks, which are bytes in memory, as vectors of integers with the width of the
+ * elements. widen_bytes takes one byte per lane (at most eight) from the low part of an integer,
+ * narrow_bytes puts them back. Compilers' code for __builtin_convertvector takes several times as
+ * long. Included by pool_places.tmpl.h; AVX-512 does not need it. */
 #if defined(__AVX512F__)
 #elif defined(__SSE2__)
 
-/* Numbers up to 255 in each 32 bits of `low` and `high` to bytes; a double's other halves are zero,
- * and only the even ones of its bytes are taken. */
+/* Packs numbers up to 255, one in each 32 bits of `low` and `high`, to bytes. For doubles every
+ * second number is the upper half of a lane and is dropped. */
 INLINE uint64_t pack_bytes(__m128i low, __m128i high) {
   __m128i both = _mm_packs_epi32(low, high);
   __m128i bytes = _mm_packus_epi16(both, both);

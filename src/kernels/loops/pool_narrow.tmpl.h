@@ -1,6 +1,6 @@
-/* Vectors of floats that are half or bfloat16 in memory. Included by loops_pool_vectors.tmpl.h,
- * whose vectors are of floats then. `rest` is how many lanes there are when they are not all there,
- * else 0. */
+/* Vectors of floats that are half or bfloat16 in memory. Included by pool_vectors.tmpl.h when T is
+ * float and M is a 16-bit type. `rest` is the number of lanes of a partial vector, 0 for a whole
+ * one. */
 #define NARROW_COUNT(rest) ((size_t)((rest) > 0 && (rest) < LANES ? (rest) : LANES))
 typedef uint16_t narrow_bits __attribute__((vector_size(VECTOR_BYTES / 2)));
 typedef uint32_t narrow_wide __attribute__((vector_size(VECTOR_BYTES)));

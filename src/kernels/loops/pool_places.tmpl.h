@@ -1,12 +1,13 @@
-/* Largest elements with their places, and gradients that go back to pixels, for one floating type.
- * Included by loops_pool_rows.tmpl.h, with its definitions.
+/* Poolings that remember where the largest elements are, and gradients that go back to pixels, for
+ * one floating type. Included by pool_rows.tmpl.h, with its definitions.
  *
- * A place is the number of the pixel in its window, row by row; what is outside of the image counts
- * too. There is one byte for each element: the place, or a bit for each place that is marked. */
+ * A place is the number of a pixel in its window, counted row by row; pixels outside of the image
+ * count too. There is one byte per element: the place, or a bit for each marked place. */
 #include "kernels/loops/pool_bytes.tmpl.h"
 
-/* Places are bytes where masks choose among bytes, and as wide as the elements elsewhere.
- * CHOOSE_LARGER is for a place that is larger than the other, which is the case of later ones. */
+/* With AVX-512, vectors of places are bytes, chosen by masks; elsewhere they are as wide as the
+ * elements. CHOOSE_LARGER requires `yes` to be a larger place than `no`, which holds for later
+ * places. */
 #if defined(__AVX512F__)
 typedef __m128i place_set;
 #define PLACE(number) _mm_set1_epi8((char)(number))
@@ -65,7 +66,7 @@ INLINE void store_places(uint8_t *to, place_set places, const int64_t rest) {
 }
 
 /* ---- Largest elements and where they are ---- */
-/* What is not a number is at the largest's place when it comes first, and passed over else. */
+/* A NaN wins if it is the first element of the window; a later one is passed over. */
 INLINE void place_vector(const int64_t count, const int64_t columns, const int64_t rest,
                          const dp_pooling_row *row, const M *const *rows, int64_t at, int64_t place,
                          M *to, uint8_t *places) {
@@ -87,7 +88,7 @@ INLINE void place_vector(const int64_t count, const int64_t columns, const int64
   store_places(places, CHOOSE(NOT_LESS(first, best), PLACE(place), where), rest);
 }
 
-/* `width` elements from element `at` of the rows on. */
+/* `width` elements, from element `at` of the rows on. */
 INLINE void place_run(const int64_t count, const int64_t columns, const dp_pooling_row *row,
                       const M *const *rows, int64_t at, int64_t width, int64_t place, M *to,
                       uint8_t *places) {
@@ -143,8 +144,8 @@ INLINE void mark_vector(const int64_t count, const int64_t columns, const int64_
   store_places(marks, found, rest);
 }
 
-/* `width` elements from element `at` of the rows on; `skipped` columns of the windows are outside.
- */
+/* `width` elements, from element `at` of the rows on. The first `skipped` columns of the windows
+ * are outside of the image. */
 INLINE void mark_run(const int64_t count, const int64_t columns, const dp_pooling_row *row,
                      const M *const *rows, const int64_t *numbers, int64_t at, int64_t width,
                      int64_t skipped, M *to, uint8_t *marks) {
@@ -177,8 +178,8 @@ static void row_marks(const dp_pooling_row *given, const void *const *row_data, 
 }
 
 /* ---- From windows back to pixels ---- */
-/* Adds what the window at element `at` of a source gives to its pixel that is numbers[number] as a
- * place (the bit of it, as a mark) and has `value`. */
+/* Adds to `sum` what the window at element `at` of a source gives to one of its pixels. The pixel
+ * has the place numbers[number] (for marks: that place's bit) and the element `value`. */
 INLINE vector give(const returning kind, const dp_pooling_source *source, int64_t at,
                    const int64_t rest, const place_set *numbers, int64_t number, vector value,
                    vector sum) {
@@ -193,10 +194,10 @@ INLINE vector give(const returning kind, const dp_pooling_source *source, int64_
   return (vector)ADD_AT(places, numbers[number], sum, gradient);
 }
 
-/* `wide` vectors of each of `pixels` pixels that are next to each other and `channels` apart, whose
- * first is pixel `first_place` of the window at element `at` of the sources: it has them, and so
- * have the `before` windows before it. numbers[y * size + i] is the place of pixel i of a window of
- * source y. */
+/* Sums for `pixels` neighbouring pixels, `wide` vectors of channels each. The window at element
+ * `at` of the sources contains these pixels, and so do the `before` windows before it. The first
+ * pixel is column `first_place` of that window. numbers[y * size + i] is the place of column i in
+ * the windows of source y. */
 INLINE void return_vectors(const returning kind, const int64_t size, const int64_t pixels,
                            const int64_t wide, const int64_t rest, const dp_pooling_row *row,
                            const dp_pooling_source *sources, const int64_t count,
@@ -224,7 +225,8 @@ INLINE void return_vectors(const returning kind, const int64_t size, const int64
     STORE(to + i / wide * channels + i % wide * LANES, sum[i], rest);
 }
 
-/* `width` elements of one pixel, or of pixels that are in as many windows each. */
+/* `width` elements: of one pixel, or of several pixels that are in the same number of windows
+ * each. */
 INLINE void return_run(const returning kind, const int64_t size, const dp_pooling_row *row,
                        const dp_pooling_source *sources, const int64_t count,
                        const place_set *numbers, int64_t at, int64_t first_place,
@@ -241,7 +243,7 @@ INLINE void return_run(const returning kind, const int64_t size, const dp_poolin
                    before, from + c, to + c);
 }
 
-/* Pixels [begin, end), whatever windows they are in; none of those is before `window`. */
+/* Pixels [begin, end), each with all windows that contain it. No such window is before `window`. */
 INLINE void return_pixels(const returning kind, const dp_pooling_row *row,
                           const dp_pooling_source *sources, int64_t count, const place_set *numbers,
                           int64_t begin, int64_t end, int64_t window, const M *from, M *to) {
@@ -257,7 +259,7 @@ INLINE void return_pixels(const returning kind, const dp_pooling_row *row,
   }
 }
 
-/* The same as a call: rows of whole windows need the registers for themselves. */
+/* return_pixels, not inlined: the loops over whole windows need all registers. */
 static __attribute__((noinline)) void return_edge(const returning kind, const dp_pooling_row *row,
                                                   const dp_pooling_source *sources, int64_t count,
                                                   const place_set *numbers, int64_t begin,
@@ -273,8 +275,8 @@ static __attribute__((noinline)) void return_edge(const returning kind, const dp
     return_pixels(TO_EQUALS, row, sources, count, numbers, begin, end, window, from, to);
 }
 
-/* The two pixels from each window's first to the next one's, `wide` vectors at channel c, for
- * windows [begin, end) that are two apart. */
+/* For windows [begin, end) with stride 2: the two pixels from the start of each window to the start
+ * of the next one; `wide` vectors from channel c on. */
 INLINE void return_pairs(const returning kind, const int64_t size, const int64_t wide,
                          const int64_t rest, const dp_pooling_row *row,
                          const dp_pooling_source *sources, const int64_t count,
@@ -286,9 +288,10 @@ INLINE void return_pairs(const returning kind, const int64_t size, const int64_t
                    (size - 1) / 2, from + pixel, to + pixel);
 }
 
-/* The pixels from each window's first to the next one's, for windows [begin, end) that have all of
- * these inside, as the windows before them that share them do. A few windows are taken with all
- * their channels at a time, so that memory is read and written from end to end. */
+/* For windows [begin, end): the pixels from the start of each window to the start of the next one.
+ * These pixels, and all windows that contain them, must be inside the image. With stride 2, a few
+ * windows are taken with all their channels at a time, so that memory is read and written in
+ * order. */
 INLINE void return_whole(const returning kind, const int64_t size, const dp_pooling_row *row,
                          const dp_pooling_source *sources, const int64_t count,
                          const place_set *numbers, int64_t begin, int64_t end, const M *from,
@@ -311,7 +314,7 @@ INLINE void return_whole(const returning kind, const int64_t size, const dp_pool
   }
 }
 
-/* The common sizes two apart as constants. */
+/* Calls return_whole with the size as a constant for the common sizes with stride 2. */
 INLINE void return_sized(const returning kind, const dp_pooling_row *row,
                          const dp_pooling_source *sources, int64_t count, const place_set *numbers,
                          int64_t begin, int64_t end, const M *from, M *to) {

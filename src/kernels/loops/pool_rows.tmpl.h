@@ -1,12 +1,12 @@
-/* Poolings of one floating type, a row of windows at a time, and their table. Included by a file of
- * that type alone, which defines T, the type to compute in, M, the type in memory, and TABLE, the
- * table's name; IS_DOUBLE when T is double; READ(from, rest) and WRITE(to, vector, rest) when M is
- * another type than T.
+/* Poolings of one floating type, a row of windows at a time, and their table. A .c file per type
+ * includes this template; it defines T (the type to compute in), M (the type in memory) and TABLE
+ * (the table's name), IS_DOUBLE when T is double, and READ(from, rest) and WRITE(to, vector, rest)
+ * when M is not T.
  *
- * Elements are taken a vector at a time, so that a window's result stays in a register; what is
- * left of them is a vector that is loaded and stored in part. Windows one pixel apart are taken
- * together, as one with all their elements: that makes the most of vectors when channels are few.
- * The sizes of the common windows are constants where the bodies are inlined. */
+ * The inner loop takes a vector of channels through the whole window, so that the result stays in a
+ * register; the last vector may be partial. With stride 1, all windows of a row are taken as one
+ * long vector, which fills vectors even when there are few channels. The sizes of common windows
+ * are constants where the bodies are inlined. */
 #include "kernels/loops/pool.h"
 
 #include <math.h>
@@ -15,13 +15,13 @@
 #include "kernels/loops/pool_vectors.tmpl.h"
 
 #define DP_UNROLL _Pragma("GCC unroll 4")
-#define THIN 512 /* elements in a row at once, of few channels */
+#define THIN 512 /* elements of the row buffer of pool_thin */
 #define WINDOWS_AT_ONCE 32
 
 typedef enum pooling {
   LARGEST, /* of the window */
   AVERAGE,
-  PICK, /* what another image has at the place of the first largest */
+  PICK, /* the element of another image at the place of the first largest */
 } pooling;
 
 typedef enum returning {
@@ -29,9 +29,9 @@ typedef enum returning {
   TO_PLACES,
   TO_MARKS,
   TO_EQUALS
-} returning; /* pixels of the window */
+} returning; /* which pixels of a window receive its gradient */
 
-/* Windows [begin, end) of a row are whole. */
+/* Finds the windows [begin, end) that are entirely inside the row. */
 INLINE void find_whole(const dp_pooling_row *row, int64_t *begin, int64_t *end) {
   int64_t space = row->in + row->before - row->size;
   *end = space < 0 ? 0 : space / row->stride + 1;
@@ -40,8 +40,8 @@ INLINE void find_whole(const dp_pooling_row *row, int64_t *begin, int64_t *end) 
   *begin = *begin < *end ? *begin : *end;
 }
 
-/* The pixels [first, last) that window x has inside the image; returns the first that it would have
- * without the image's edge. */
+/* Finds the pixels [first, last) of window x that are inside the image. Returns the window's first
+ * pixel, which may be outside. */
 INLINE int64_t find_columns(const dp_pooling_row *row, int64_t x, int64_t *first, int64_t *last) {
   int64_t start = x * row->stride - row->before;
   *first = start < 0 ? 0 : start;
@@ -78,7 +78,7 @@ INLINE vector pool_vector(const pooling kind, const int64_t count, const int64_t
   return kind == LARGEST ? best : kind == AVERAGE ? best * factor : result;
 }
 
-/* Stores in the work type if `is_part`. */
+/* Stores a vector: parts in the work type, results in the type of memory. */
 INLINE void put(const bool is_part, void *to, int64_t at, vector value, const int64_t rest) {
   if (is_part)
     store_work((T *)to + at, value, rest);
@@ -86,7 +86,7 @@ INLINE void put(const bool is_part, void *to, int64_t at, vector value, const in
     STORE((M *)to + at, value, rest);
 }
 
-/* `width` elements from element `at` of the rows on, to element `place` of `to`. */
+/* `width` elements, from element `at` of the rows on, to element `place` of `to`. */
 INLINE void pool_run(const pooling kind, const bool is_part, const int64_t count,
                      const int64_t columns, const dp_pooling_row *row, const M *const *rows,
                      const M *const *others, int64_t at, int64_t width, T factor, void *to,
@@ -101,8 +101,8 @@ INLINE void pool_run(const pooling kind, const bool is_part, const int64_t count
         pool_vector(kind, count, columns, rest, row, rows, others, at + c, factor), rest);
 }
 
-/* Whole windows [begin, end) of few channels that are more than one pixel apart: what windows one
- * pixel apart would give, of which theirs is taken. */
+/* Whole windows [begin, end) of few channels with a stride above 1. Computes the result for every
+ * pixel, as if the stride were 1, and keeps the windows that exist: that fills the vectors. */
 INLINE void pool_thin(const pooling kind, const bool is_part, const int64_t count,
                       const int64_t columns, const dp_pooling_row *row, const M *const *rows,
                       int64_t begin, int64_t end, T factor, void *to) {
@@ -137,7 +137,7 @@ INLINE void pool_whole(const pooling kind, const bool is_part, const int64_t cou
                x * channels);
 }
 
-/* The windows that are not in [begin, end), whatever part of them is inside. */
+/* The windows outside of [begin, end), which are partly outside of the image. */
 INLINE void pool_cut(const pooling kind, const bool is_part, int64_t count,
                      const dp_pooling_row *row, const M *const *rows, const M *const *others,
                      int64_t begin, int64_t end, void *to) {
@@ -150,8 +150,9 @@ INLINE void pool_cut(const pooling kind, const bool is_part, int64_t count,
   }
 }
 
-/* Whole windows of common sizes, each as a function of its own: all of them in one would be short
- * of registers. Rows are copied: nothing that is stored can be a part of them, then. */
+/* Whole windows of common sizes, one function per size: one function for all would run out of
+ * registers. The array of row pointers is copied, so that the compiler knows that stores do not
+ * change it. */
 typedef void (*whole_fn)(const dp_pooling_row *row, const M *const *rows, const M *const *others,
                          int64_t begin, int64_t end, void *to);
 #define WHOLE(name, kind, is_part, count, columns)                                                 \
@@ -175,8 +176,7 @@ WHOLE(sum_part_3x3, AVERAGE, true, 3, 3)
 WHOLE(pick_2x2, PICK, false, 2, 2)
 WHOLE(pick_3x3, PICK, false, 3, 3)
 
-/* `run_small` is for windows of 2 x 2 pixels, or of 1 x 3 if they are parts, `run_3x3` for those.
- */
+/* `run_small` does windows of 2 x 2 pixels (of 1 x 3 for parts), `run_3x3` windows of 3 x 3. */
 INLINE void pool_row(const pooling kind, const bool is_part, whole_fn run_small, whole_fn run_3x3,
                      const dp_pooling_row *given, const void *const *row_data,
                      const void *const *other_data, int64_t count, void *to) {
@@ -272,7 +272,7 @@ static void join_average(const dp_pooling_row *row, const void *const *parts, in
 }
 
 /* ---- What the gradients of averages give ---- */
-/* Adds up to four rows of windows, elements [begin, end) of them, to those before. */
+/* Adds up to four rows of windows, elements [begin, end), to `to`; overwrites it if `is_first`. */
 INLINE void share_run(const int64_t count, const dp_pooling_source *sources, int64_t columns,
                       int64_t begin, int64_t end, const bool is_first, T *to) {
   const M *from[4];

@@ -1,7 +1,11 @@
-/* Vectors of T, float or double (IS_DOUBLE), as the instruction set has them: how they are loaded
- * and stored, as a whole or in part, from memory that holds M; and LARGER(a, b), which is b where
- * one is not a number, IF_LARGER(a, b, yes, no), the masks GREATER(a, b), EQUAL(a, b) and
- * NOT_LESS(a, b), and ADD_IF(mask, sum, yes). Included by loops_pool_rows.tmpl.h. */
+/* Vectors of T (float, or double with IS_DOUBLE) as wide as the instruction set has them. Included
+ * by pool_rows.tmpl.h.
+ *
+ *   LOAD(from, rest), STORE(to, v, rest)    memory that holds M, whole vectors or parts
+ *   LARGER(a, b)                            b where one of the two is a NaN
+ *   IF_LARGER(a, b, yes, no)                yes where a > b
+ *   GREATER, EQUAL, NOT_LESS(a, b)          masks
+ *   ADD_IF(mask, sum, yes)                  sum + yes where the mask is set, else sum */
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -71,7 +75,8 @@ typedef T vector_in_memory
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 typedef lane integers __attribute__((vector_size(VECTOR_BYTES)));
 
-/* `rest` is how many lanes there are when they are not all there, else 0, a constant. */
+/* `rest` is the number of lanes of a partial vector, 0 for a whole one; a constant where
+ * inlined. */
 INLINE vector load_work(const T *from, const int64_t rest) {
   if (!rest)
     return (vector) * (const vector_in_memory *)from;
@@ -98,7 +103,7 @@ INLINE void store_work(T *to, vector value, const int64_t rest) {
 #endif
 }
 
-/* The same from memory that holds M. */
+/* LOAD and STORE are the same for memory that holds M. */
 #ifdef READ
 #include "kernels/loops/pool_narrow.tmpl.h"
 #define LOAD READ

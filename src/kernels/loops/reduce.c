@@ -1,5 +1,6 @@
-/* Reductions; compiled once for each instruction set. The bodies are in the templates, included
- * once a type and operation; the table at the end says which exist. */
+/* Fills the table of reduce.h. The bodies are in reduce.tmpl.h, which is included once per type and
+ * operation (reduce_type.tmpl.h does that for a real type); the table at the end says which pairs
+ * exist. Compiled once for each instruction set. */
 #include "kernels/loops/reduce.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@
 #define DP_VECTOR_BYTES 16
 #endif
 
-/* Exchanges of a vector's parts, by which its lanes meet each other. */
+/* Swaps parts of a vector, so that all its lanes can be combined in log2(lanes) steps. */
 typedef uint64_t words __attribute__((vector_size(DP_VECTOR_BYTES)));
 #if DP_VECTOR_BYTES == 64
 #define SWAP_HALVES(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
@@ -30,12 +31,12 @@ typedef uint64_t words __attribute__((vector_size(DP_VECTOR_BYTES)));
 #endif
 typedef uint64_t unaligned_words
     __attribute__((vector_size(DP_VECTOR_BYTES), aligned(1), may_alias));
-/* Read k bytes behind its begin, a mask of the last k bytes of a vector. */
+/* The vector at edge + k is a mask whose last k bytes are set. */
 static const uint8_t edge[2 * DP_VECTOR_BYTES] = {[DP_VECTOR_BYTES... 2 * DP_VECTOR_BYTES - 1] =
                                                       0xff};
 #define TURN_WORD(v, bits) ((v) >> (bits) | (v) << (64 - (bits)))
 
-/* Of numbers; with a NaN in either the instructions give a. */
+/* Maximum and minimum of vectors without NaNs; if one operand is a NaN the instructions give a. */
 #if defined(__AVX512F__)
 #define MOST_FLOAT(a, b) _mm512_max_ps((__m512)(b), (__m512)(a))
 #define LEAST_FLOAT(a, b) _mm512_min_ps((__m512)(b), (__m512)(a))
@@ -59,7 +60,7 @@ static const uint8_t edge[2 * DP_VECTOR_BYTES] = {[DP_VECTOR_BYTES... 2 * DP_VEC
 #define KEEP_NAN_FLOAT(result, b) _mm256_blendv_ps(result, (__m256)(b), NANS_FLOAT(b))
 #define KEEP_NAN_DOUBLE(result, b) _mm256_blendv_pd(result, (__m256d)(b), NANS_DOUBLE(b))
 #endif
-#ifdef KEEP_NAN_FLOAT /* a NaN in b is put back */
+#ifdef KEEP_NAN_FLOAT /* puts a NaN of b back */
 #define LARGER_FLOAT(a, b) KEEP_NAN_FLOAT(MOST_FLOAT(a, b), b)
 #define SMALLER_FLOAT(a, b) KEEP_NAN_FLOAT(LEAST_FLOAT(a, b), b)
 #define LARGER_DOUBLE(a, b) KEEP_NAN_DOUBLE(MOST_DOUBLE(a, b), b)

@@ -1,11 +1,12 @@
 /* Loops that reduce, one table for each instruction set.
  *
  * `rows` reduces `outer` rows of n contiguous elements to one value each. `columns` reduces n rows
- * of `inner` elements (a row starts every `stride` elements) to one row. Sums of floats run over
- * many partial sums, so their error grows with the logarithm of the count rather than with the
- * count. Max and Min hand a NaN on. n = 0 gives the identity of the operation. */
-#ifndef DP_KERNELS_LOOPS_REDUCE_INTERNAL_H
-#define DP_KERNELS_LOOPS_REDUCE_INTERNAL_H
+ * of `inner` elements (a row starts every `stride` elements) to one row. Sums of floats are made of
+ * partial sums over lanes and groups, so that their rounding error grows far more slowly than the
+ * count. Max and Min give NaN if any element is a NaN. n = 0 gives the identity of the
+ * operation. */
+#ifndef DP_KERNELS_LOOPS_REDUCE_H
+#define DP_KERNELS_LOOPS_REDUCE_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

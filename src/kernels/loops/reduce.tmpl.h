@@ -1,8 +1,14 @@
-/* One reduction over one type. The includer defines T, NAME(function) (the function's full name),
- * IDENTITY, LOAD(x) (what is done to an element first), COMBINE(a, b), and WIDE, in which the
- * partial results of long rows are joined. VECTOR says that COMBINE_VECTOR(a, b) and LOAD_VECTOR(x)
- * exist for vectors of T (type NAME_VECTOR); COMBINE_NUMBERS(a, b) is a faster one for vectors of
- * which ANY_NAN is not true. */
+/* One reduction over one type. The includer defines T and:
+ *
+ *   NAME(function)        the full name of a function
+ *   IDENTITY              the result of an empty reduction
+ *   LOAD(x)               what is done to an element first
+ *   COMBINE(a, b)         one step of the reduction
+ *   WIDE                  the type in which partial results of long rows are joined
+ *
+ * If the includer also defines VECTOR, there are LOAD_VECTOR(x) and COMBINE_VECTOR(a, b) for
+ * vectors of T (type NAME(vector)). COMBINE_NUMBERS(a, b) is a faster COMBINE_VECTOR for vectors
+ * for which ANY_NAN(x) is false. */
 
 #ifdef VECTOR
 #define LANES ((int64_t)(DP_VECTOR_BYTES / sizeof(T)))
@@ -15,7 +21,7 @@ static inline NAME(vector) NAME(load)(const T *from) {
   return LOAD_VECTOR(x);
 }
 
-/* All lanes of a vector, by halves. */
+/* Combines all lanes of a vector, by halves. */
 static inline T NAME(across)(NAME(vector) x) {
 #ifdef COMBINE_NUMBERS
   if (__builtin_expect(ANY_NAN(x), 0))
@@ -39,8 +45,8 @@ static inline T NAME(across)(NAME(vector) x) {
   return x[0];
 }
 
-/* Whole vectors of x[0, n), n a multiple of LANES and not 0. Four accumulators: none waits for the
- * one before. */
+/* Reduces x[0, n) to one vector; n is a positive multiple of LANES. Four accumulators, so that a
+ * step does not wait for the one before it. */
 static inline NAME(vector) NAME(vectors)(const T *x, int64_t n) {
   NAME(vector) a = NAME(load)(x);
   int64_t i = LANES;
@@ -62,16 +68,16 @@ static inline NAME(vector) NAME(vectors)(const T *x, int64_t n) {
   return a;
 }
 
-/* The last `count` elements before `end`, fewer than LANES, and identities for the lanes before
- * them. The vector that ends there must be readable. */
+/* A vector whose last `count` lanes (fewer than LANES) are the elements before `end`; the other
+ * lanes are identities. The whole vector before `end` must be readable. */
 static inline NAME(vector) NAME(last)(const T *end, int64_t count) {
   words mask = *(const unaligned_words *)(edge + count * (int64_t)sizeof(T));
   NAME(vector) x = NAME(load)(end - LANES), none = (NAME(vector)){} + (T)IDENTITY;
   return (NAME(vector))((mask & (words)x) | (~mask & (words)none));
 }
 
-/* `width` vectors of columns, in registers: n rows, n not 0. Groups of 256 rows are reduced apart
- * and then joined. */
+/* Reduces n > 0 rows of `width` vectors of columns in registers. Groups of 256 rows are reduced
+ * separately and then joined. */
 __attribute__((always_inline)) static inline void NAME(strip)(const T *x, T *result, int64_t n,
                                                               int64_t stride, const int width) {
   NAME(vector) total[4], group[4];
@@ -98,7 +104,8 @@ __attribute__((always_inline)) static inline void NAME(strip)(const T *x, T *res
     *(NAME(unaligned) *)(result + k * LANES) = total[k];
 }
 
-/* At least LANES columns; the last strip may repeat some of the one before. */
+/* For at least LANES columns. The last strip may compute some columns of the strip before it
+ * again. */
 static void NAME(strips)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
   int64_t j = 0;
   for (; j + 4 * LANES <= inner; j += 4 * LANES)
@@ -138,7 +145,7 @@ static void NAME(rows)(const void *from, void *to, int64_t outer, int64_t n) {
     result[i] = NAME(row)(x + i * n, n);
 }
 
-/* Up to four rows in one pass, in their order. */
+/* One to four rows in one pass, combined in their order. */
 static void NAME(few_rows)(const T *restrict x, T *restrict result, int64_t n, int64_t inner,
                            int64_t stride) {
   const T *a = x, *b = a + stride, *c = b + stride, *d = c + stride;
@@ -164,7 +171,7 @@ static void NAME(few_rows)(const T *restrict x, T *restrict result, int64_t n, i
 
 #define STRIP_ELEMENTS (16384 / (int64_t)sizeof(T))
 #define COLUMNS 1024
-/* A block of at most COLUMNS columns. Groups of 256 rows are reduced apart and then joined. */
+/* A block of at most COLUMNS columns. Groups of 256 rows are reduced separately and then joined. */
 static void NAME(block)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
   if (n >= 1 && n <= 4) {
     NAME(few_rows)(x, result, n, inner, stride);
@@ -195,7 +202,8 @@ static void NAME(block)(const T *x, T *result, int64_t n, int64_t inner, int64_t
 
 static void NAME(some_columns)(const T *x, T *result, int64_t n, int64_t inner, int64_t stride) {
 #ifdef VECTOR
-  /* Few columns come one row right after the other; many do not while all is in the cache. */
+  /* Strips jump from row to row. That is cheap if rows are short and adjacent, or all is in the
+   * cache. */
   bool is_near = (inner <= 4 * LANES && stride == inner) || n * stride <= STRIP_ELEMENTS;
   if (n > 0 && inner >= LANES && is_near) {
     NAME(strips)(x, result, n, inner, stride);
@@ -204,7 +212,7 @@ static void NAME(some_columns)(const T *x, T *result, int64_t n, int64_t inner, 
 #endif
   int64_t times = inner < 64 && stride == inner ? 256 / inner : 1;
   if (times > 1 && n >= 4 * times) {
-    /* Short rows: several are read as one long row; what comes out is reduced once more. */
+    /* Short rows: several are read as one long row, whose result is reduced once more. */
     T wide[512], rest[64];
     int64_t length = inner * times, whole = n / times;
     NAME(block)(x, wide, whole, length, length);

@@ -1,9 +1,11 @@
-/* The reductions of one real type: includes loops_reduce.tmpl.h once an operation. The includer
- * defines T, SUFFIX, WIDE, MASK (the signed integer of T's size), LOWEST, HIGHEST; ARITHMETIC for
- * types that have sums of their own (signed integers share the unsigned ones), ORDER for those that
- * have Max and Min, HAS_NAN, LARGER(a, b) and SMALLER(a, b) where the instruction set has them for
- * vectors; and for floats ANY_NAN(x) with MOST(a, b) and LEAST(a, b), which need no NaN among them.
- */
+/* The reductions of one real type: includes reduce.tmpl.h once per operation. The includer defines
+ * T, SUFFIX, WIDE, MASK (the signed integer of T's size), LOWEST, HIGHEST, and where they apply:
+ *
+ *   ARITHMETIC      the type has sums and products (signed integers use those of unsigned ones)
+ *   ORDER           the type has Max and Min
+ *   HAS_NAN         a floating type
+ *   LARGER, SMALLER(a, b)             for vectors, if the instruction set has them
+ *   ANY_NAN(x), MOST, LEAST(a, b)     for vectors of floats; MOST and LEAST require no NaN */
 #define VECTOR
 #define NAME_OF(operation, function) DP_PASTE(operation, DP_PASTE(function, SUFFIX))
 
@@ -36,7 +38,7 @@
 #ifdef ORDER
 typedef T NAME_OF(values, type) __attribute__((vector_size(DP_VECTOR_BYTES)));
 typedef MASK NAME_OF(masks, type) __attribute__((vector_size(DP_VECTOR_BYTES)));
-/* For each lane b where the mask is set, else a. */
+/* Per lane: b where the mask is set, else a. */
 static inline NAME_OF(values, type)
     NAME_OF(choose, vector)(NAME_OF(masks, type) mask, NAME_OF(values, type) b,
                             NAME_OF(values, type) a) {
@@ -44,7 +46,7 @@ static inline NAME_OF(values, type)
                                  (~mask & (NAME_OF(masks, type))a));
 }
 
-#ifdef HAS_NAN /* which wins; in this form compilers vectorize it */
+#ifdef HAS_NAN /* a NaN wins; compilers vectorize this form */
 #define KEEP_NAN(b, result) ((b) != (b) ? (b) : (result))
 #else
 #define KEEP_NAN(b, result) (result)

@@ -1,4 +1,5 @@
-/* Choosing between elements; compiled once for each instruction set. */
+/* Fills the table of select.h. Elements are moved as plain bits, so all dtypes of one size share a
+ * loop; the template is included once per size. Compiled once for each instruction set. */
 #include "kernels/loops/select.h"
 
 #include <string.h>

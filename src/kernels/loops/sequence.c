@@ -1,4 +1,4 @@
-/* Numbers at equal distances; compiled once for each instruction set. */
+/* Fills the table of sequence.h. Compiled once for each instruction set. */
 #include "kernels/loops/sequence.h"
 
 static void range_int32(int32_t *to, int32_t start, int32_t delta, int64_t begin, int64_t end) {
@@ -13,7 +13,7 @@ static void range_int64(int64_t *to, int64_t start, int64_t delta, int64_t begin
     to[i] = (int64_t)((uint64_t)start + (uint64_t)i * (uint64_t)delta);
 }
 
-/* Instruction sets convert 32 bits faster than 64. */
+/* Indices below 2^31 run as int32, because instruction sets convert 32 bits faster than 64. */
 static void line_float(float *to, float start, float step, int64_t begin, int64_t end) {
   int32_t low_end = (int32_t)(end < INT32_MAX ? end : INT32_MAX);
   DP_INDEPENDENT

@@ -1,6 +1,7 @@
-/* Numbers at equal distances; one table for each instruction set. */
-#ifndef DP_KERNELS_LOOPS_SEQUENCE_INTERNAL_H
-#define DP_KERNELS_LOOPS_SEQUENCE_INTERNAL_H
+/* Numbers at equal distances (Range, LinSpace); one table for each instruction set. A call fills
+ * elements [begin, end) of `to`. */
+#ifndef DP_KERNELS_LOOPS_SEQUENCE_H
+#define DP_KERNELS_LOOPS_SEQUENCE_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

@@ -1,4 +1,5 @@
-/* Softmax and cross entropies; compiled once for each instruction set. */
+/* Fills the table of softmax.h, for float and double. The bodies are in softmax.tmpl.h. Compiled
+ * once for each instruction set. */
 #include "kernels/loops/softmax.h"
 
 #include <math.h>
@@ -6,8 +7,8 @@
 #include "kernels/loops/types.h"
 #include "kernels/loops/vector_math_internal.h"
 
-#define BLOCK 2048   /* elements that one pass of exponentials takes */
-#define LONG_ROW 128 /* from here a row is worth passes of its own */
+#define BLOCK 2048   /* elements of one pass of exponentials */
+#define LONG_ROW 128 /* classes from which a row gets passes of its own */
 
 #define T float
 #define SUFFIX float

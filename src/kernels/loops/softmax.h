@@ -1,9 +1,13 @@
 /* Loops of softmax and of the cross entropies, one table for each instruction set. All take `rows`
- * rows of `classes` contiguous elements and work row by row; results may be in place of the logits.
- * Cross entropy: loss[r] = -sum labels * log softmax(logits), gradient = softmax(logits) - labels;
- * labels are rows (strides in elements, 0 where they are broadcast) or an index a row. */
-#ifndef DP_KERNELS_LOOPS_SOFTMAX_INTERNAL_H
-#define DP_KERNELS_LOOPS_SOFTMAX_INTERNAL_H
+ * rows of `classes` elements and work row by row. Results may overwrite the logits.
+ *
+ *   loss[r]     = -sum(labels[r] * log softmax(logits[r]))
+ *   gradient[r] = softmax(logits[r]) - labels[r]
+ *
+ * The labels of cross_entropy are rows, with strides in elements that are 0 where they are
+ * broadcast. The labels of sparse_cross_entropy are one class index per row. */
+#ifndef DP_KERNELS_LOOPS_SOFTMAX_H
+#define DP_KERNELS_LOOPS_SOFTMAX_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"

@@ -1,7 +1,8 @@
 /* Softmax and cross entropies of one floating type. The includer defines T, SUFFIX, LANES and
- * FAST(name). Short rows are taken many at a time, so that the exponentials, which are nearly all
- * of the work, run over one long array. */
-/* Of a long row, by turns: a maximum is not to wait for the one before. */
+ * FAST(name). Nearly all time goes into exponentials; short rows are taken many at a time, so that
+ * the exponentials run over one long array. */
+/* The largest of many values. Four vectors of maxima take turns, so that a comparison does not wait
+ * for the one before it. */
 static T DP_PASTE(largest_of_many, SUFFIX)(const T *values, int64_t count) {
   T turns[4 * LANES];
   int64_t i = 4 * LANES;
@@ -97,7 +98,7 @@ static inline T DP_PASTE(exponential_row, SUFFIX)(const T *from, T *to, int64_t 
   return result;
 }
 
-/* Only the sum, through a block on the stack. */
+/* The sum of e^row[i] only; the terms go through a block on the stack. */
 static T DP_PASTE(exponential_total, SUFFIX)(const T *row, int64_t classes) {
   T block[BLOCK], sum = 0;
   for (int64_t i = 0; i < classes; i += BLOCK) {

@@ -1,7 +1,7 @@
-/* How loops are compiled that do so little with what they read that they wait for memory. Vectors
- * of 32 bytes, four of them a turn, keep more of it on the way than the widest do, and are no
- * slower while all is in the cache. DP_STREAM stands before such a function, DP_STREAM_LOOP
- * (instead of DP_INDEPENDENT) before its loop. */
+/* For loops that compute so little that they wait for memory. DP_STREAM stands before such a
+ * function, DP_STREAM_LOOP (instead of DP_INDEPENDENT) before its loop. With gcc they ask for
+ * vectors of 32 bytes, unrolled four times: that keeps more memory requests in flight than the
+ * widest vectors do, and is no slower when all data are in the cache. */
 #ifndef DP_KERNELS_LOOPS_STREAM_INTERNAL_H
 #define DP_KERNELS_LOOPS_STREAM_INTERNAL_H
 

@@ -1,5 +1,6 @@
-/* The inner loop of products of large matrices whose rows of a lie along the memory; compiled once
- * for each instruction set. The sums of a tile take nearly all registers. */
+/* Tiles for matrix products in which a row of a is contiguous in memory. The sizes of a tile below
+ * are chosen so that its sums take nearly all registers of each instruction set. Compiled once for
+ * each instruction set. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define TILE_ROWS 6

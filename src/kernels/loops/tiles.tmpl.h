@@ -1,18 +1,18 @@
 /* Tiles of one type. The includer defines T, SUFFIX, BITS (of an element), MADD(sum, a, b) over
- * vectors, and what loops_tiles_types.tmpl.h asks for. */
+ * vectors, and the macros that tiles_types.tmpl.h requires. */
 #define LANES (VECTOR_BYTES / (BITS / 8))
 #define PANEL (TILE_VECTORS * LANES)
-#define LINE (64 / (BITS / 8)) /* elements of a line of the cache, and steps between errands */
-#define AHEAD 3                /* rows that the memory is asked for before they are copied */
-#define MOST_AHEAD 8           /* rows, when they are copied quickly, and steps of k */
-#define SOON (TILE_ROWS + 1)   /* lines of steps before c is needed: then the memory is asked */
+#define LINE (64 / (BITS / 8)) /* elements of a cache line, and steps between errands */
+#define AHEAD 3      /* rows of distance between prefetch and copy, for each row per errand */
+#define MOST_AHEAD 8 /* the largest such distance, and the one of steps of k */
+#define SOON (TILE_ROWS + 1) /* c is prefetched when this many lines of steps are left */
 typedef T DP_PASTE(vector, SUFFIX) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T DP_PASTE(memory, SUFFIX)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 #define VECTOR DP_PASTE(vector, SUFFIX)
 #define MEMORY DP_PASTE(memory, SUFFIX)
 
-/* The elements of the vector that begins at `from` which are before `left`; without masks all. */
+/* Loads the vector at `from`; with masks, only the elements before from + left. */
 static inline __attribute__((always_inline)) VECTOR DP_PASTE(load, SUFFIX)(const T *from,
                                                                            int64_t left) {
 #if HAS_MASKS
@@ -76,8 +76,9 @@ static inline __attribute__((always_inline)) void DP_PASTE(advance,
   errand->due %= DP_TILE_PACE;
 }
 
-/* `rows`, `vectors` and `copies` are constants where this is inlined. No calls, so that everything
- * stays in registers; all but a line's steps at a time runs between them. `width` columns of c. */
+/* `width` columns of c. `rows`, `vectors` and `copies` are constants where this is inlined. It
+ * calls nothing, so that everything stays in registers. Prefetches and the errand run between
+ * groups of LINE steps. */
 static inline __attribute__((always_inline)) void
 DP_PASTE(tiles_of, SUFFIX)(const int rows, const int vectors, const enum copies copies,
                            dp_tile *tile, int64_t width) {
@@ -208,7 +209,7 @@ static const DP_PASTE(tile_fn, SUFFIX) DP_PASTE(tiles, SUFFIX)[][TILE_ROWS][TILE
 #undef A_COPYING_TILES
 #undef B_COPYING_TILES
 
-/* One tile whose columns do not fill their vectors, through a whole one on the stack. */
+/* One tile whose columns do not fill their vectors: it is computed in a whole tile on the stack. */
 static void DP_PASTE(run_edge, SUFFIX)(DP_PASTE(tile_fn, SUFFIX) fn, dp_tile *tile, int rows,
                                        int64_t width) {
   T edge[TILE_ROWS * PANEL] __attribute__((aligned(64)));

@@ -1,7 +1,7 @@
-/* The inner loop of products of large matrices whose rows of a lie across the memory; compiled once
- * for each instruction set. A step's elements of a are neighbours, so tiles are as tall as a line
- * of the cache is long and read less of b; rows along the memory would take as many lines at once,
- * and those of one stride share few places in the cache. */
+/* Tiles for matrix products in which a column of a is contiguous in memory (a_row is 1). One step
+ * reads neighbouring elements of a, so a tile can be nearly as tall as a cache line is long, and
+ * reads less of b. With contiguous rows, a tall tile would read one cache line per row at once, and
+ * rows at a fixed stride share few sets of the cache. Compiled once for each instruction set. */
 #include "kernels/loops/tiles.h"
 
 #if defined(__AVX512F__)

@@ -1,7 +1,11 @@
-/* Tiles of one shape, of every type; tall ones, of the floating types. The includer defines
- * VECTOR_BYTES, HAS_MASKS, TILE_ROWS, TILE_VECTORS, IS_TALL (rows of a are one element apart), and
- * FEW_ROWS and MANY_ROWS, which apply a macro to each number of rows; tiles of many (more than half
- * of TILE_ROWS) may copy. FNS_OF_TYPES are the functions of a table. */
+/* Tiles of one shape for every type (tall tiles: for floating types). The includer defines:
+ *
+ *   VECTOR_BYTES, HAS_MASKS, TILE_ROWS, TILE_VECTORS
+ *   IS_TALL                 rows of a are one element apart
+ *   FEW_ROWS, MANY_ROWS     apply a macro to each number of rows, up to half of TILE_ROWS and
+ * above; only tiles of many rows may copy
+ *
+ * FNS_OF_TYPES is the contents of a table. */
 #include <string.h>
 #include "kernels/loops/madd_internal.h"
 #include "kernels/loops/tiles.h"
@@ -11,7 +15,7 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define DP_UNROLL _Pragma("GCC unroll 16")
 
-/* Of what a tile reads; b's copy comes with a's where both are wanted. */
+/* Which operands a tile copies; COPIES_B copies a as well if a_copy is set. */
 enum copies { COPIES_NOTHING, COPIES_A, COPIES_B };
 
 #define T float
@@ -34,7 +38,7 @@ enum copies { COPIES_NOTHING, COPIES_A, COPIES_B };
 #undef BITS
 #undef MADD
 
-/* Nobody's gradients are integers. */
+/* Tall tiles serve gradients, which are never integers. */
 #if !IS_TALL
 #define T uint32_t
 #define SUFFIX uint32

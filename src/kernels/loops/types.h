@@ -1,7 +1,7 @@
 /* C types of the dtypes as the templates name them, and arithmetic of complex numbers as plain
- * formulas (C's own operators call slow library functions for the sake of infinities). */
-#ifndef DP_KERNELS_LOOPS_TYPES_INTERNAL_H
-#define DP_KERNELS_LOOPS_TYPES_INTERNAL_H
+ * formulas: C's own operators call slow library functions to get infinities right. */
+#ifndef DP_KERNELS_LOOPS_TYPES_H
+#define DP_KERNELS_LOOPS_TYPES_H
 
 #include <complex.h>
 #include <math.h>

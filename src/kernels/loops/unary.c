@@ -1,5 +1,6 @@
-/* Element-wise loops with one input; compiled once for each instruction set. The bodies are in the
- * templates, included once a type; the table at the end says which op has which. */
+/* Fills the table of unary.h: element-wise loops with one input. The bodies are in unary*.tmpl.h,
+ * which are included once per type; the table at the end says which op has a loop for which type.
+ * Compiled once for each instruction set. */
 #include "kernels/loops/unary.h"
 
 #include <string.h>
@@ -8,8 +9,8 @@
 #endif
 #include "kernels/loops/stream_internal.h"
 #include "kernels/loops/types.h"
-#include "kernels/special/special.h"
 #include "kernels/loops/vector_math_internal.h"
+#include "kernels/special/special.h"
 
 /* ---- Reals ---- */
 static inline double fast_sigmoid(double x) {
@@ -46,7 +47,7 @@ static inline double fast_sigmoid(double x) {
 #undef CALL
 #undef FAST
 
-/* An estimate and one step of Newton's method: within 2 units in the last place, at a third of the
+/* An estimate and one step of Newton's method: within 2 units in the last place, in a third of the
  * time of a square root and a division. At zero and infinity the estimate is exact and the step is
  * not defined. */
 #if defined(__AVX512F__)
@@ -93,8 +94,8 @@ ESTIMATED(rsqrt, 1 / sqrtf(x))
 ESTIMATED(reciprocal, 1 / x)
 #undef ESTIMATED
 
-/* Functions of floats whose vectorized form has a limited domain go in blocks: that form while all
- * arguments of the block are inside, else the exact one. */
+/* Functions of floats whose vectorized form has a limited domain run in blocks: the vectorized form
+ * if all arguments of the block are inside the domain, else the exact form. */
 #define DOMAIN_BLOCK 256
 
 static bool is_moderate(const float *input, int64_t count) {
@@ -152,7 +153,7 @@ IN_BLOCKS(lgamma, is_positive, dp_lgamma_positive, lgamma_exact)
 IN_BLOCKS(digamma, is_positive, dp_digamma_positive, digamma_exact)
 #undef IN_BLOCKS
 
-/* Doubles of what floats have in another form. */
+/* The double loops of functions whose float loops are written above. */
 #define DOUBLES(name, expression)                                                                  \
   static void name##_double(const void *from, void *to, int64_t count) {                           \
     const double *input = from;                                                                    \

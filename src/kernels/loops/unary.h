@@ -3,14 +3,14 @@
  * A loop reads `count` elements and writes as many; the output may be the input's own memory. An
  * entry is NULL where an op has no loop for a dtype; half and bfloat16 have none, because the
  * kernels convert them in blocks and use the float loop. */
-#ifndef DP_KERNELS_LOOPS_UNARY_INTERNAL_H
-#define DP_KERNELS_LOOPS_UNARY_INTERNAL_H
+#ifndef DP_KERNELS_LOOPS_UNARY_H
+#define DP_KERNELS_LOOPS_UNARY_H
 
 #include <stdint.h>
 #include "kernels/isa/isa.h"
 #include "tensor/dtype.h"
 
-/* X(symbol, op, cost of an element in picoseconds) */
+/* X(symbol, op, cost per element in picoseconds) */
 #define DP_UNARY_OPS(X)                                                                            \
   X(abs, Abs, 250)                                                                                 \
   X(neg, Neg, 250)                                                                                 \

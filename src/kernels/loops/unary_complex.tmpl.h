@@ -1,6 +1,6 @@
-/* Loops with one input over a complex type. The includer defines T, R (its real part's type),
- * SUFFIX, OF (makes one from two parts), MULTIPLY, CALL(name) and CALL_REAL(name), libm's functions
- * for the type and for R, and ANGLE(y, x), the arc tangent. */
+/* Loops with one input over a complex type. The includer defines T, R (the type of its parts),
+ * SUFFIX, OF(real, imaginary), MULTIPLY, CALL(name) and CALL_REAL(name) (libm's functions for T and
+ * for R), and ANGLE(y, x), the arc tangent of y / x. */
 #define UNARY(name, to_type, expression)                                                           \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count) {                  \
     const T *input = from;                                                                         \
@@ -15,14 +15,14 @@ static inline T DP_PASTE(sign_of, SUFFIX)(T x) {
   R magnitude = CALL(cabs)(x);
   return magnitude == 0 ? OF(0, 0) : OF(__real__ x / magnitude, __imag__ x / magnitude);
 }
-/* log(1 + x), right where x is small: the modulus by log1p of |1 + x|^2 - 1. */
+/* log(1 + x), accurate for small x: the modulus comes from log1p(|1 + x|^2 - 1). */
 static inline T DP_PASTE(log1p_of, SUFFIX)(T x) {
   R a = __real__ x, b = __imag__ x;
   if (CALL_REAL(fabs)(a) > (R)0.5 || CALL_REAL(fabs)(b) > (R)0.5)
     return CALL(clog)(OF(1 + a, b));
   return OF((R)0.5 * CALL_REAL(log1p)(a * (2 + a) + b * b), CALL_REAL(atan2)(b, 1 + a));
 }
-/* e^x - 1, right where x is small. */
+/* e^x - 1, accurate for small x. */
 static inline T DP_PASTE(expm1_of, SUFFIX)(T x) {
   R a = __real__ x, b = __imag__ x;
   R half = CALL_REAL(sin)(b / 2), grown = CALL_REAL(expm1)(a);

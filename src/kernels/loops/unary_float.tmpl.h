@@ -1,6 +1,6 @@
-/* Loops with one input over a real floating type. The includer defines T, BITS (its signed integer
- * of the same size), SUFFIX, and the functions that differ between float and double: CALL(name) is
- * libm's, FAST(name) the vectorized one where there is one. */
+/* Loops with one input over a real floating type. The includer defines T, SUFFIX, BITS (the signed
+ * integer of T's size), and the functions that differ between float and double: CALL(name) is
+ * libm's, FAST(name) is the vectorized one if it exists. */
 #define UNARY_BODY(name, to_type, loop, expression)                                                \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count) {                  \
     const T *input = from;                                                                         \

@@ -1,5 +1,5 @@
-/* Loops with one input over an integer type. The includer defines T, U (its unsigned form, in which
- * overflow wraps) and SUFFIX. */
+/* Loops with one input over an integer type. The includer defines T, SUFFIX and U (T's unsigned
+ * form, in which overflow wraps). */
 #define UNARY(name, to_type, expression)                                                           \
   static void DP_PASTE(name, SUFFIX)(const void *from, void *to, int64_t count) {                  \
     const T *input = from;                                                                         \

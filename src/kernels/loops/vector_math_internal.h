@@ -1,12 +1,12 @@
 /* Elementary functions of floats as branch-free inline functions, for loops that compilers
  * vectorize. Results are within 2.5 units in the last place of the true value over the whole range
  * (5.5 where a rational function does it all), subnormal results and non-finite arguments included;
- * tests/unit/kernels/test_vector_math.c keeps them there. The polynomials are Chebyshev fits made
+ * test_vector_math.c of the unit tests keeps them there. The polynomials are Chebyshev fits made
  * for the ranges that the comments name. dp_fma_float is a fused multiply-add where the instruction
  * set has one, else two roundings: results may differ in the last place between instruction sets.
  */
-#ifndef DP_KERNELS_VECTOR_MATH_INTERNAL_H
-#define DP_KERNELS_VECTOR_MATH_INTERNAL_H
+#ifndef DP_KERNELS_LOOPS_VECTOR_MATH_INTERNAL_H
+#define DP_KERNELS_LOOPS_VECTOR_MATH_INTERNAL_H
 
 #include <math.h>
 #include <stdint.h>
@@ -67,7 +67,8 @@ static inline double dp_power_of_two_double(uint64_t n) {
   return pun.value;
 }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: r, and n both ways. |x| < 2^20. */
+/* x = n ln 2 + r with |r| <= ln 2 / 2, for |x| < 2^20. Returns r; gives n as a float and as an
+ * integer. */
 static inline float dp_reduce_exp(float x, float *n_out, int32_t *integer_out) {
   const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
   float shifted = dp_fma_float(x, 1.44269504f, magic);
@@ -102,8 +103,8 @@ static inline float dp_exp(float x) {
   return p * dp_power_of_two(half) * dp_power_of_two(k - half);
 }
 
-/* For x <= 0: what would be subnormal is 0. The power of two is added to the exponent: its integer
- * is what is left of the shifted argument when the higher bits go. */
+/* For x <= 0; results that would be subnormal are 0. The scale 2^n is added to the exponent bits: n
+ * is in the low bits of the shifted argument. */
 static inline float dp_exp_below_zero(float x) {
   const float magic = 12582912.0f; /* as in dp_reduce_exp */
   float clamped = x < -87.3f ? -87.3f : x;
@@ -149,7 +150,7 @@ static inline float dp_reduce_log(float x, float *k_out) {
   *k_out = (float)k;
   return dp_bits_float((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
 }
-/* What log gives outside of (0, inf), where `regular` may be anything. */
+/* log(x) for any x, if `regular` is the result for x in (0, inf). */
 static inline float dp_log_special(float x, float regular) {
   float result = x > 0.0f ? regular : -INFINITY;
   result = x < INFINITY ? result : x;
@@ -193,10 +194,10 @@ static inline float dp_tanh(float x) {
   return bounded * p / q;
 }
 
-/* The argument of sinh and cosh as k ln 2 + r. */
+/* The argument of sinh and cosh, split into k ln 2 + r. */
 typedef struct dp_hyperbolic {
   float sinh_whole, cosh_whole; /* of k ln 2, halved so that the largest results do not overflow */
-  float sinh_rest, cosh_rest;   /* of r, the latter less 1: what is exact is added last */
+  float sinh_rest, cosh_rest;   /* of r, cosh less 1: the exact 1 is added last */
 } dp_hyperbolic;
 static inline dp_hyperbolic dp_reduce_hyperbolic(float magnitude) {
   float n;
@@ -249,7 +250,7 @@ static inline float dp_erf(float x) {
 /* The angle of (x, y), as atan2f(y, x). */
 static inline float dp_atan2(float y, float x) {
   float a = dp_abs_float(x), b = dp_abs_float(y);
-  float top = a > b ? a : b, low = a > b ? b : a; /* a NaN comes into one of them */
+  float top = a > b ? a : b, low = a > b ? b : a; /* a NaN ends up in one of them */
   float t = low / top, equal = top > 0.0f ? 1.0f : 0.0f;
   t = low == top ? equal : t; /* 0 / 0 and infinity / infinity too */
   float square = t * t;
@@ -284,7 +285,7 @@ static inline double dp_exp_eight_digits(double x) {
   return dp_fma_double(p * r, r, 1.0 + r) * scale.value;
 }
 
-/* t P(t) e^(-x^2) with t = 1 / (1 + 0.3 |x|); below zero 2 less that. In double inside. */
+/* t P(t) e^(-x^2) with t = 1 / (1 + 0.3 |x|), and 2 minus that for x < 0. Computed in double. */
 static inline float dp_erfc(float x) {
   float magnitude = dp_abs_float(x);
   magnitude = magnitude > 10.5f ? 10.5f : magnitude; /* zero as a float */
@@ -302,9 +303,9 @@ static inline float dp_erfc(float x) {
   return (float)(x < 0.0f ? 2.0 - tail : tail);
 }
 
-/* sin and cos of |x| <= DP_TRIGONOMETRY_LIMIT; beyond, use libm's. In double inside. */
+/* sin and cos for |x| <= DP_TRIGONOMETRY_LIMIT; use libm's beyond. Computed in double. */
 #define DP_TRIGONOMETRY_LIMIT 1e5f
-/* x = n pi/2 + r; the last two bits of `turns` are n's. */
+/* x = n pi/2 + r. Returns r; the last two bits of `turns` are the last two bits of n. */
 static inline double dp_reduce_circle(float x, uint64_t *turns_out) {
   const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
   double shifted = dp_fma_double((double)x, 0.63661977236758134308, magic);
@@ -326,7 +327,7 @@ static inline double dp_cos_reduced(double r) {
   p = dp_fma_double(p, square, 4.16666443733616429e-02);
   return dp_fma_double(square * square, p, dp_fma_double(-0.5, square, 1.0));
 }
-/* The choices are masks, which stay in vectors of doubles. */
+/* Choices are made by masks, which compilers keep in vectors of doubles. */
 static inline float dp_quarter_turn(double r, uint64_t turns) {
   uint64_t sine = dp_double_bits(dp_sin_reduced(r)), cosine = dp_double_bits(dp_cos_reduced(r));
   uint64_t is_odd = 0 - (turns & 1);
@@ -375,15 +376,15 @@ static inline double dp_exp_double(double x) {
   return p * dp_power_of_two_double(half) * dp_power_of_two_double(k - half);
 }
 
-/* ---- Gamma, in double inside ---- */
-static inline double dp_log_double(double x) { /* normal and positive */
+/* ---- Gamma, computed in double ---- */
+static inline double dp_log_double(double x) { /* x is normal and positive */
   union {
     uint64_t bits;
     double value;
   } mantissa, exponent;
   uint64_t shifted = dp_double_bits(x) - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
   mantissa.bits = (shifted & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu;
-  /* The exponent, made positive, in the low bits of 2^52. */
+  /* The exponent, made positive, as the low bits of the double 2^52 + exponent. */
   exponent.bits = ((shifted + (1ull << 62)) >> 52) | 0x4330000000000000u;
   double k = exponent.value - (4503599627370496.0 + 1024.0);
   double s = (mantissa.value - 1.0) / (mantissa.value + 1.0), square = s * s;
@@ -396,9 +397,9 @@ static inline double dp_log_double(double x) { /* normal and positive */
   double twice = s + s;
   return dp_fma_double(k, 0.69314718055994530942, dp_fma_double(twice * square, p, twice));
 }
-/* Both below step from x to x + 8 when x < 8, with the product of x, x + 1, ... x + 7: factors that
- * are u, u + 6, u + 10 and u + 12 with u = x (x + 7). From 8 on Stirling's series is enough.
- * For 0 < x < infinity; the tests for negative arguments are the caller's. */
+/* The two functions below step from x to x + 8 when x < 8. They need the product of x, x + 1, ...,
+ * x + 7; its factors in pairs are u, u + 6, u + 10 and u + 12 with u = x (x + 7). From 8 on
+ * Stirling's series is enough. For 0 < x < infinity; callers handle other arguments. */
 static inline float dp_lgamma_positive(float argument) {
   double x = (double)argument, u = dp_fma_double(x, x, 7.0 * x);
   double product = (u * (u + 6.0)) * ((u + 10.0) * (u + 12.0));

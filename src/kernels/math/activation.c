@@ -1,5 +1,6 @@
-/* Relu and its kin with their gradients. create picks the loop for dtype and machine; 16-bit floats
- * are widened to float in blocks on the stack. */
+/* Relu and the other activations (Relu6, Elu, Selu, LeakyRelu, Softplus, Softsign) with their
+ * gradients. create picks the loop for dtype and instruction set; 16-bit floats are widened to
+ * float in blocks on the stack. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -11,12 +12,12 @@ typedef struct activation_state {
   dp_activation_grad_fn grad;
   dp_dtype dtype;
   double alpha;
-  int64_t cost; /* of an element, in picoseconds */
+  int64_t cost; /* per element, in picoseconds */
 } activation_state;
 
 typedef struct activation_name {
   const char *op;
-  dp_activation loop;
+  dp_activation_loop loop;
   int64_t cost;
 } activation_name;
 
@@ -51,6 +52,12 @@ bool dp_activation_find_loop(const char *op, dp_dtype dtype, dp_elementwise_loop
   return false;
 }
 
+static void round_short(dp_dtype dtype, float *value) {
+  uint16_t rounded;
+  dp_kernel_narrow(dtype, value, &rounded, 1);
+  dp_kernel_widen(dtype, &rounded, value, 1);
+}
+
 static dp_status *activation_create(const dp_kernel_setup *setup, void *memory) {
   activation_state *state = memory;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
@@ -66,6 +73,8 @@ static dp_status *activation_create(const dp_kernel_setup *setup, void *memory) 
     if (names[i].loop == DP_ACTIVATION_leaky_relu) {
       float alpha;
       DP_RETURN_IF_ERROR(dp_node_get_float(setup->node, "alpha", &alpha));
+      if (type != state->dtype) /* TensorFlow multiplies 16-bit floats with a slope of their type */
+        round_short(state->dtype, &alpha);
       state->alpha = alpha;
     }
   }

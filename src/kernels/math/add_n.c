@@ -1,5 +1,5 @@
-/* Sums of many tensors (AddN, AccumulateNV2): three in one pass, and the sum with two more in each
- * of the next, over pieces that stay in the cache. */
+/* AddN and AccumulateNV2: sums of many tensors. The first pass adds three inputs, each later pass
+ * adds two more to the sum. Passes run over pieces that fit the cache, so memory is read once. */
 #include "kernels/shared/family.h"
 
 #include "kernels/loops/binary.h"
@@ -96,7 +96,8 @@ static dp_status *add_compute(dp_op_context *context, void *memory) {
   }
   for (int32_t i = 1; i < context->input_count; ++i)
     DP_RETURN_IF_ERROR(dp_kernel_expect_same_size(context, i));
-  /* Only the first input's memory may hold the growing sum. */
+  /* Only the memory of input 0 may be reused: the sum grows in it while other inputs are still
+   * read. */
   dp_shape shape = first->shape;
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate_or_forward(context, 0, 0, &shape, &output));

@@ -1,4 +1,6 @@
-/* ArgMax and ArgMin: the index of the largest or smallest element along one axis. */
+/* ArgMax and ArgMin: the index of the largest or smallest element along one axis. The shape is seen
+ * as [outer, n, inner]; outer slices are split over the pool. Among equal elements the first index
+ * wins. */
 #include "kernels/shared/family.h"
 
 #include "base/memory.h"

@@ -1,26 +1,28 @@
-/* Element-wise ops with two inputs, broadcast against each other as NumPy does.
+/* Element-wise ops with two inputs, broadcast against each other as in NumPy.
  *
- * create picks the loop for dtype and machine. compute has a short way for equal shapes and
- * scalars, which is what nearly every step runs, and a plan (broadcast_internal.h) for the rest.
- * The result takes over the memory of an operand that has its shape when nobody else wants it.
- * Large results are split over the pool by rows or elements. */
+ * create picks the loop for dtype and instruction set. compute has a short path for equal shapes
+ * and scalars, which nearly every step takes, and a plan (shared/broadcast.h) for the rest. The
+ * result reuses the memory of an operand that has its shape and no other user. Large results are
+ * split over the pool by rows or elements. */
 #include "kernels/shared/family.h"
 
 #include <stdatomic.h>
 #include <string.h>
 #include "kernels/math/elementwise_internal.h"
-#include "kernels/special/special.h"
+#include "kernels/math/special_internal.h"
 #include "kernels/shared/support.h"
 
 typedef struct binary_state {
   dp_binary_fn fn;
-  dp_unary_fn then; /* runs on the rounded result of 16-bit floats; else NULL */
+  /* For 16-bit floats, where TensorFlow rounds more than once; else NULL. */
+  dp_unary_fn first; /* runs on the first operand, and its result is rounded */
+  dp_unary_fn then;  /* runs on the rounded result */
   dp_dtype from, to;
-  bool is_swapped;       /* operands change places: Greater is Less */
+  bool is_swapped;       /* the operands are exchanged: Greater is Less */
   bool is_gradient;      /* no broadcasting */
   bool answers_mismatch; /* Equal, NotEqual with incompatible_shape_error=false */
   bool mismatch_answer;
-  int64_t cost; /* of an element, in picoseconds */
+  int64_t cost; /* per element, in picoseconds */
 } binary_state;
 
 typedef struct binary_name {
@@ -80,13 +82,21 @@ static const int64_t costs[DP_BINARY_COUNT] = {
 #undef COST
 };
 
-/* The quotient of 16-bit floats is rounded before it loses its fraction. */
-static void split_short_division(binary_state *state, dp_binary_op loop) {
-  if (loop != DP_BINARY_floor_div && loop != DP_BINARY_truncate_div)
-    return;
-  bool floors = loop == DP_BINARY_floor_div;
-  state->fn = dp_binary_table()->fn[DP_BINARY_div][DP_FLOAT];
-  state->then = dp_unary_table()->fn[floors ? DP_UNARY_floor : DP_UNARY_trunc][DP_FLOAT];
+/* For 16-bit floats, a quotient is rounded before its fraction is dropped, and a logarithm before
+ * it is multiplied. x log y is a product of log y with x, which is 0 where x is. */
+static void split_short(binary_state *state, dp_binary_op loop) {
+  const dp_binary_loops *loops = dp_binary_table();
+  const dp_unary_loops *steps = dp_unary_table();
+  if (loop == DP_BINARY_floor_div || loop == DP_BINARY_truncate_div) {
+    state->fn = loops->fn[DP_BINARY_div][DP_FLOAT];
+    dp_unary_op drop = loop == DP_BINARY_floor_div ? DP_UNARY_floor : DP_UNARY_trunc;
+    state->then = steps->fn[drop][DP_FLOAT];
+  }
+  if (loop == DP_BINARY_xlogy || loop == DP_BINARY_xlog1py) {
+    state->fn = loops->fn[DP_BINARY_mul_no_nan][DP_FLOAT];
+    state->first = steps->fn[loop == DP_BINARY_xlogy ? DP_UNARY_log : DP_UNARY_log1p][DP_FLOAT];
+    state->is_swapped = true;
+  }
 }
 
 static dp_status *binary_create(const dp_kernel_setup *setup, void *memory) {
@@ -103,7 +113,7 @@ static dp_status *binary_create(const dp_kernel_setup *setup, void *memory) {
     state->is_gradient = names[i].is_gradient;
     state->cost = costs[names[i].loop] * (int64_t)dp_dtype_size(type) / 4 + 1;
     if (dp_kernel_is_short_float(state->from))
-      split_short_division(state, names[i].loop);
+      split_short(state, names[i].loop);
   }
   if (!state->fn) {
     state->fn = dp_special_binary_loop(node->op->name, type);
@@ -128,6 +138,13 @@ typedef struct binary_work {
   atomic_bool failed;
 } binary_work;
 
+static void run_rounded(dp_unary_fn fn, dp_dtype dtype, float *block, int64_t count) {
+  uint16_t rounded[DP_KERNEL_BLOCK];
+  fn(block, block, count);
+  dp_kernel_narrow(dtype, block, rounded, count);
+  dp_kernel_widen(dtype, rounded, block, count);
+}
+
 /* The row [begin, end) of operands that are 16-bit floats, widened block by block. */
 static bool run_row_widened(const binary_state *state, const uint16_t *a, const uint16_t *b,
                             char *to, const dp_binary_span *span) {
@@ -139,6 +156,8 @@ static bool run_row_widened(const binary_state *state, const uint16_t *a, const 
     dp_binary_span block = {count, 1, span->a_inner, span->b_inner, 0, 0};
     dp_kernel_widen(state->from, a + i * span->a_inner, a_block, span->a_inner ? count : 1);
     dp_kernel_widen(state->from, b + i * span->b_inner, b_block, span->b_inner ? count : 1);
+    if (state->first)
+      run_rounded(state->first, state->from, a_block, span->a_inner ? count : 1);
     fine &= state->fn(a_block, b_block, narrows ? (void *)to_block : to + i * to_size, &block);
     if (narrows)
       dp_kernel_narrow(state->to, to_block, (uint16_t *)to + i, count);
@@ -196,7 +215,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
 
 /* ---- Short rows ---- */
 #define TILE_BYTES 4096
-/* A short row that repeats (a bias of a few classes) is written several times behind itself, so
+/* Writes a short row that repeats (such as a bias of a few classes) several times into `tile`, so
  * that the loops run over long rows. Only for results of one span. */
 static void lengthen_rows(binary_work *work, char *tile) {
   dp_binary_span *span = &work->span;
@@ -249,7 +268,7 @@ static dp_status *compute_flat(dp_op_context *context, binary_work *work, const 
   return work->failed ? loop_error(context) : NULL;
 }
 
-/* A result that has elements. */
+/* For results that have elements. */
 static void run_plan(dp_op_context *context, binary_work *work, const dp_broadcast *plan) {
   dp_broadcast_span span = dp_broadcast_span_of(plan);
   work->span = (dp_binary_span){span.inner,           span.outer,           span.inner_stride[0],

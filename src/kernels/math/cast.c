@@ -1,9 +1,9 @@
 /* Cast and Bitcast.
  *
- * A cast goes through at most three steps, block by block: 16-bit and 8-bit floats are widened to
- * float (4-bit integers have a byte of their own already), a loop converts between C types, and
- * small floats are rounded. With Truncate the bits that the result cannot hold are cleared first,
- * so that nothing is rounded up. */
+ * A cast has at most three steps, block by block: 16-bit and 8-bit floats are widened to float
+ * (4-bit integers already have a byte each, quantized ones are plain integers), a loop converts
+ * between C types, and small floats are rounded. With Truncate, the bits that the result cannot
+ * hold are cleared first, so that nothing is rounded up. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -14,12 +14,11 @@
   (DP_SET(FLOAT8_E5M2) | DP_SET(FLOAT8_E4M3FN) | DP_SET(FLOAT8_E4M3FNUZ) |                         \
    DP_SET(FLOAT8_E4M3B11FNUZ) | DP_SET(FLOAT8_E5M2FNUZ))
 #define SET_SMALL_INTEGERS (DP_SET(INT4) | DP_SET(UINT4) | DP_SET(INT2) | DP_SET(UINT2))
-#define SET_CAST (DP_SET_NUMBERS | DP_SET(BOOL) | SET_FLOAT8 | SET_SMALL_INTEGERS)
 
 typedef struct cast_state {
-  dp_cast_fn fn; /* NULL: the bytes stay */
+  dp_cast_fn fn; /* NULL: the bytes are copied */
   dp_dtype from, to;
-  dp_dtype wide_from, wide_to; /* the C types in the middle */
+  dp_dtype wide_from, wide_to; /* the C types of the loop */
   uint64_t cleared;            /* low bits of the source that Truncate clears */
 } cast_state;
 
@@ -31,9 +30,24 @@ static bool is_float8(dp_dtype dtype) {
 static dp_dtype wide_type(dp_dtype dtype) {
   if (dp_kernel_is_short_float(dtype) || is_float8(dtype))
     return DP_FLOAT;
-  if (dtype == DP_INT4 || dtype == DP_INT2)
+  switch (dtype) {
+  case DP_INT4:
+  case DP_INT2:
+  case DP_QINT8:
     return DP_INT8;
-  return dtype == DP_UINT4 || dtype == DP_UINT2 ? DP_UINT8 : dtype;
+  case DP_UINT4:
+  case DP_UINT2:
+  case DP_QUINT8:
+    return DP_UINT8;
+  case DP_QINT16:
+    return DP_INT16;
+  case DP_QUINT16:
+    return DP_UINT16;
+  case DP_QINT32:
+    return DP_INT32;
+  default:
+    return dtype;
+  }
 }
 
 static int mantissa_bits(dp_dtype dtype) {
@@ -55,7 +69,7 @@ static dp_status *cast_create(const dp_kernel_setup *setup, void *memory) {
   bool truncates = false;
   if (dp_node_attr(setup->node, "Truncate"))
     DP_RETURN_IF_ERROR(dp_node_get_bool(setup->node, "Truncate", &truncates));
-  /* TensorFlow rounds from double to bfloat16 whatever Truncate says. */
+  /* TensorFlow rounds from double to bfloat16 even with Truncate. */
   bool narrows = (state->from == DP_DOUBLE && (state->to == DP_FLOAT || state->to == DP_HALF)) ||
                  (state->from == DP_FLOAT && dp_kernel_is_short_float(state->to));
   if (truncates && narrows)
@@ -71,7 +85,7 @@ typedef union cast_block {
   uint64_t longs[DP_KERNEL_BLOCK];
 } cast_block;
 
-/* Gives the block's source as an array of the wide type: in place, or in `space`. */
+/* The block's source as an array of the wide type: in place, or in `space`. */
 static const void *load_block(const cast_state *state, const char *from, int64_t count,
                               cast_block *space) {
   if (dp_kernel_is_short_float(state->from)) {
@@ -198,8 +212,7 @@ static dp_status *bitcast_compute(dp_op_context *context, void *memory) {
 }
 
 static const dp_kernel rows[] = {
-    {.op = "Cast",
-     .types = {{"SrcT", SET_CAST}, {"DstT", SET_CAST}},
+    {.op = "Cast", /* for every pair of types: creating it refuses those that have no loop */
      .state_size = sizeof(cast_state),
      .create = cast_create,
      .compute = cast_compute},

@@ -1,6 +1,6 @@
-/* ClipByValue: each element between two bounds, which are scalars or have the input's shape. One
- * pass (loops_clip_internal.h); 16-bit floats are widened in blocks on the stack, complex numbers
- * are clipped part by part. */
+/* ClipByValue: limits each element to two bounds, which are scalars or have the input's shape. One
+ * pass (loops/clip.h). 16-bit floats are widened in blocks on the stack; real and imaginary parts
+ * of complex numbers are clipped separately. */
 #include "kernels/shared/family.h"
 
 #include "kernels/loops/clip.h"
@@ -57,7 +57,7 @@ static void clip_widened(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Complex numbers: real and imaginary parts each between those of the bounds. */
+/* Complex numbers: real and imaginary parts are clipped separately. */
 #define CLIP_PARTS(type)                                                                           \
   static void clip_##type##_parts(void *arg, int64_t begin, int64_t end) {                         \
     const dp_clip_span *span = &((const clip_work *)arg)->whole;                                   \

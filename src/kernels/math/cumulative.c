@@ -1,8 +1,8 @@
-/* Sums, products and log-sum-exps that run along an axis.
+/* Cumsum, Cumprod and CumulativeLogsumexp: running results along an axis.
  *
- * An element of the result is its predecessor joined with an element of the input, so the work goes
- * row by row: rows of `inner` elements are joined with the row before. Outer slices are split over
- * the pool. 16-bit floats are kept as floats until the end of a slice. */
+ * An element of the result combines the element before it with an element of the input. So the work
+ * goes row by row: a row of `inner` elements is combined with the row before. Outer slices are
+ * split over the pool. 16-bit floats are kept as floats until the end of a slice. */
 #include "kernels/shared/family.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* One running operation over one type. The includer defines T, NAME, IDENTITY and JOIN(a, b). */
+/* One running operation for one type. The includer defines T, NAME, IDENTITY and JOIN(a, b). */
 static void NAME(const void *from, void *to, const scan *scan) {
   const T *x = from;
   T *result = to;

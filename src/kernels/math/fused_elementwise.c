@@ -1,27 +1,27 @@
-/* _FusedElementwise: a tree of element-wise ops in one walk over the data.
+/* _FusedElementwise: a tree of element-wise ops in one pass over the data.
  *
- * When all inputs are scalars or of one shape, each op runs its ordinary loop on a block that fits
- * into the first-level cache, so that only inputs and the result touch memory; the values are the
- * same, bit for bit, as those of the ops one by one. Other shapes go op by op with broadcasting,
- * over the whole data. An error names the node in which the op stood. The planner makes these nodes
- * and describes their attributes. */
+ * When all inputs are scalars or have one shape, each op runs its usual loop on a block that fits
+ * the first-level cache, so that only the inputs and the result touch memory. Results equal those
+ * of the single ops bit for bit. With other shapes, the ops run one by one over the whole data,
+ * with broadcasting. An error names the node that the op came from. The planner makes these nodes
+ * and documents their attributes. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "kernels/math/elementwise_internal.h"
 #include "kernels/shared/support.h"
 
-/* Of two subtrees the larger runs first, so a tree of n ops needs log2(n) + 1 blocks at a time. */
+/* The larger of two subtrees runs first, so a tree of n ops needs at most log2(n) + 1 blocks. */
 enum { MOST_OPS = 32, MOST_INPUTS = MOST_OPS + 1, MOST_BLOCKS = 6, BLOCK_BYTES = 8192 };
-/* In picoseconds an element: what of an op's cost is its walk through memory, and what is left of
- * the cheapest ops without it. */
+/* Picoseconds per element: the part of an op's cost that is memory traffic, which fusing saves; and
+ * the least cost that remains. */
 enum { MEMORY_COST = 200, LEAST_COST = 50 };
 
 typedef struct fused_op {
   dp_elementwise_loop loop;
-  int32_t operands[2]; /* input i as i, the result of op k as -1 - k */
+  int32_t operands[2]; /* i >= 0: input i; -1 - k: the result of op k */
   bool is_binary;
-  int32_t block; /* where its result is; not of the last */
+  int32_t block; /* the block of its result; unused in the last op */
   double alpha;
 } fused_op;
 
@@ -43,8 +43,8 @@ static dp_status *find_loop(const char *name, dp_dtype dtype, fused_op *op) {
   return NULL;
 }
 
-/* Each result is read once, by a later op, and the last by nobody. Gives every other one a block
- * that is free while it is needed. */
+/* Checks that each result is read exactly once, by a later op, and the last by none. Gives every
+ * result but the last a block that is free while it is needed. */
 static dp_status *assign_blocks(fused_state *state) {
   bool is_taken[MOST_BLOCKS] = {false}, is_read[MOST_OPS] = {false};
   for (int32_t i = 0; i < state->count; i++) {
@@ -111,7 +111,7 @@ typedef struct fused_work {
   const fused_state *state;
   const char *inputs[MOST_INPUTS];
   bool moves[MOST_INPUTS];     /* inputs that are not scalars */
-  bool result_moves[MOST_OPS]; /* results that are not */
+  bool result_moves[MOST_OPS]; /* results that are not scalars */
   char *to;
 } fused_work;
 
@@ -152,7 +152,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* False when the shapes need broadcasting, or are wrong. */
+/* False when the shapes need broadcasting, or are an error. */
 static bool plan_blocks(const dp_op_context *context, fused_work *work, dp_shape *shape_out) {
   const fused_state *state = work->state;
   const dp_shape *shape = NULL;
@@ -207,7 +207,7 @@ static void run_whole(void *arg, int64_t begin, int64_t end) {
   run_loop(work->op, work->a + offset, work->b + offset, work->to + offset, &span);
 }
 
-/* Takes over a former result of that shape that nobody will read again, or makes a new one. */
+/* Reuses a former result of that shape that nobody reads again, or makes a new tensor. */
 static dp_status *make_result(dp_tensor *const *former, dp_dtype dtype, const dp_shape *shape,
                               dp_tensor *result_out) {
   for (int k = 0; k < 2; k++) {

@@ -1,10 +1,11 @@
-/* Counting: Bincount and its dense, sparse and ragged kin, Bucketize, HistogramFixedWidth. */
+/* Ops that count values in bins: Bincount, DenseBincount, SparseBincount, RaggedBincount, Bucketize
+ * and HistogramFixedWidth. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 #include <string.h>
-#include "kernels/loops/types.h"
 #include "kernels/loops/reduce.h"
+#include "kernels/loops/types.h"
 #include "kernels/shared/support.h"
 
 /* ---- Bins of any number type ---- */
@@ -106,7 +107,8 @@ static dp_status *check_values(const dp_tensor *values, const dp_tensor *weights
   return NULL;
 }
 
-/* The usual case. Four sets of counts, so that equal neighbours do not wait for each other. */
+/* The usual case. Four sets of counters, so that additions for equal neighbours do not wait for
+ * each other. */
 static void count_ones(const int32_t *values, int64_t count, float *bins, int64_t size) {
   enum { SETS = 4, MOST = 1024 };
   if (size > MOST) {
@@ -132,7 +134,7 @@ static void count_ones(const int32_t *values, int64_t count, float *bins, int64_
     bins[bin] += (float)((uint64_t)sets[bin][0] + sets[bin][1] + sets[bin][2] + sets[bin][3]);
 }
 
-/* Values [begin, end) of `values` into the bins of one row. */
+/* Counts values [begin, end) in the bins of one row. */
 static void count_values(const bincount_state *state, const dp_tensor *values,
                          const dp_tensor *weights, char *bins, int64_t size, int64_t begin,
                          int64_t end) {
@@ -294,7 +296,7 @@ static dp_status *bucketize_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &input->shape, &output));
   for (int64_t i = 0; i < input->shape.elements; ++i) {
     double value = number_at(input, i);
-    int64_t low = 0, high = state->count; /* the first boundary above the value */
+    int64_t low = 0, high = state->count; /* finds the first boundary above the value */
     while (low < high) {
       int64_t middle = (low + high) / 2;
       if (value < (double)state->boundaries[middle])

@@ -1,5 +1,5 @@
-/* CheckNumerics and its V2, Cross, ApproximateEqual, and equality and joining of strings:
- * element-wise ops that fit no table of loops. */
+/* CheckNumerics, CheckNumericsV2, Cross, ApproximateEqual, and equality and addition of strings:
+ * element-wise ops without a vector loop. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "kernels/shared/support.h"
 
 /* ---- CheckNumerics ---- */
-/* A number is not finite when its exponent is all ones: without its sign, and with one more in the
- * lowest bit of the exponent, it reaches the place of the sign. */
-#define BLOCK 64 /* of a size that compilers know: they make vectors of it */
+/* A number is not finite when all bits of its exponent are set. Then, with the sign cleared, adding
+ * 1 to the lowest bit of the exponent carries into the sign bit. */
+#define BLOCK 64 /* a constant size, so that compilers vectorize the loop */
 #define DEFINE_HAS_BAD(bits)                                                                       \
   typedef uint##bits##_t __attribute__((may_alias)) word##bits;                                    \
   static bool has_bad##bits(const void *memory, int64_t count, uint##bits##_t one) {               \
@@ -79,7 +79,7 @@ static int find_short(dp_dtype dtype, const uint16_t *data, int64_t count) {
   return found;
 }
 
-/* What there is that is not finite; slow, for the message. */
+/* Which values (NaN, infinities) are not finite. Slow; only for the error message. */
 static int find_bad(const dp_tensor *tensor) {
   int64_t count = tensor->shape.elements;
   if (tensor->dtype == DP_FLOAT)

@@ -1,5 +1,5 @@
-/* Range over one type. The includer defines T, NAME, SIZE(start, limit, delta);
- * LOOP, of the sequence loops, for integers. Floats are added step by step, as TensorFlow does. */
+/* Range for one type. The includer defines T, NAME, SIZE(start, limit, delta) and, for integers,
+ * LOOP (one of the sequence loops). Floats are added step by step, as in TensorFlow. */
 static dp_status *NAME(dp_op_context *context, const void *start_data, const void *limit_data,
                        const void *delta_data) {
   T start = *(const T *)start_data, limit = *(const T *)limit_data, delta = *(const T *)delta_data;

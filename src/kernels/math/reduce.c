@@ -1,10 +1,10 @@
 /* Reductions over any set of axes: Sum, Prod, Max, Min, Mean, All, Any, EuclideanNorm.
  *
- * Neighbouring dimensions that are both kept or both reduced are joined, so that a shape becomes
- * groups that alternate. A pass removes the innermost reduced group: as rows when it comes last, as
- * columns when a kept group follows. What a pass leaves is dense and smaller, so nearly all work is
- * in the first. A pass is split over the pool by what it keeps, or, when it keeps little, by pieces
- * of what it reduces, whose partial results one more pass joins. */
+ * Neighbouring dimensions that are all kept or all reduced are merged, so that a shape becomes
+ * alternating groups. A pass removes the innermost reduced group: as rows when it is last, as
+ * columns when a kept group follows. The result of a pass is dense and smaller, so nearly all work
+ * is in the first pass. A pass is split over the pool by the kept elements. When few are kept, it
+ * is split into pieces of the reduced group, and one more pass combines the partial results. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -14,12 +14,12 @@
 #include "kernels/shared/support.h"
 
 #define MAX_GROUPS (DP_MAX_RANK + 1)
-#define PIECE 131072 /* elements that are one task's when little is kept */
+#define PIECE 131072 /* elements per task when few are kept */
 
 typedef enum finish_kind { FINISH_NONE, FINISH_MEAN, FINISH_NORM } finish_kind;
 
 typedef struct reduce_state {
-  dp_reduce_fns first, later; /* of the first pass, and of all others */
+  dp_reduce_fns first, later; /* the first pass; all later passes */
   dp_dtype dtype;             /* of the tensor */
   dp_dtype work;              /* of the loops: float for 16-bit floats */
   finish_kind finish;
@@ -100,9 +100,9 @@ typedef struct pass {
   const dp_reduce_fns *fns;
   const char *from;
   char *to;
-  size_t size; /* of an element */
+  size_t size; /* bytes per element */
   int64_t outer, n, inner;
-  int64_t piece, pieces; /* of n, when it is split */
+  int64_t piece, pieces; /* elements per piece, and number of pieces, when n is split */
 } pass;
 
 static void run_outer_rows(void *arg, int64_t begin, int64_t end) {
@@ -118,7 +118,7 @@ static void run_outer_columns(void *arg, int64_t begin, int64_t end) {
                        pass->to + i * pass->inner * pass->size, pass->n, pass->inner, pass->inner);
 }
 
-/* Piece i of the reduced dimension: row i % pieces of outer i / pieces of the partial results. */
+/* Task i reduces piece i % pieces of outer i / pieces. */
 static void run_pieces(void *arg, int64_t begin, int64_t end) {
   const pass *pass = arg;
   for (int64_t i = begin; i < end; ++i) {
@@ -166,7 +166,7 @@ static dp_status *run_pass(dp_op_context *context, pass *work, const dp_reduce_f
   return NULL;
 }
 
-/* ---- The last touch ---- */
+/* ---- After the last pass: mean and norm ---- */
 #define DIVIDE(type)                                                                               \
   static void divide_##type(void *data, int64_t count, int64_t n) {                                \
     type *values = data;                                                                           \
@@ -239,10 +239,10 @@ static void root(dp_dtype dtype, void *data, int64_t count) {
   fns[dtype](data, dp_dtype_is_complex(dtype) ? count * 2 : count);
 }
 
-/* What reducing nothing gives. */
+/* The result of a reduction of no elements. */
 static void fill_empty(const reduce_state *state, void *data, int64_t count) {
   if (state->dtype == DP_BOOL) {
-    memset(data, state->op == DP_REDUCE_min, (size_t)count); /* All is true, Any false */
+    memset(data, state->op == DP_REDUCE_min, (size_t)count); /* All gives true, Any false */
     return;
   }
   if (state->finish != FINISH_MEAN) {
@@ -274,7 +274,7 @@ static dp_status *run_passes(dp_op_context *context, const reduce_state *state, 
       work.outer *= groups->sizes[i];
     if (at + 1 < groups->count)
       work.inner = groups->sizes[at + 1];
-    bool is_last = at < 2; /* groups alternate: at most one kept group lies before */
+    bool is_last = at < 2; /* groups alternate, so at most one kept group is before */
     dp_buffer *next = NULL;
     if (!is_last) {
       DP_GOTO_IF_ERROR(status, end,
@@ -313,7 +313,7 @@ static dp_status *reduce_into(dp_op_context *context, const reduce_state *state,
   return NULL;
 }
 
-/* 16-bit floats: the whole input as floats, the result rounded once. */
+/* 16-bit floats: widens the whole input, and rounds the result once. */
 static dp_status *reduce_short(dp_op_context *context, const reduce_state *state, groups *groups,
                                const dp_tensor *input, dp_tensor *output) {
   dp_buffer *wide, *result;

@@ -1,9 +1,9 @@
-/* Reductions over segments of rows: SegmentSum and its kin (sorted ids) and UnsortedSegmentSum and
- * its kin (any ids, number of segments given).
+/* Reductions over segments of rows: SegmentSum, -Mean, -Prod, -Max, -Min (sorted ids) and
+ * UnsortedSegmentSum, -Prod, -Max, -Min (any ids, with the number of segments as an input).
  *
- * A row is everything behind the dimensions that the ids cover. Sorted segments are runs of rows,
- * which the loops of the reductions join; unsorted ones are joined row by row with the loops of two
- * inputs. 16-bit floats are widened as a whole and rounded at the end. */
+ * A row is all dimensions after those that the ids cover. A sorted segment is a run of rows, which
+ * the loops of the reductions combine. Rows of unsorted segments are combined one by one with the
+ * loops of binary ops. 16-bit floats are widened as a whole and rounded at the end. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -101,7 +101,7 @@ static dp_status *check_sorted(const dp_tensor *ids, int64_t output_rows) {
   const dp_index_loops *loops = dp_index_loops_of(ids->dtype == DP_INT32);
   if (loops->order(ids->data, count) != DP_INDEX_UNSORTED && dp_tensor_int_at(ids, 0) >= 0)
     return NULL;                        /* the last is within bounds */
-  for (int64_t i = 0; i < count; ++i) { /* a run of equal ids is judged at its end */
+  for (int64_t i = 0; i < count; ++i) { /* a run of equal ids is checked at its end */
     int64_t id = dp_tensor_int_at(ids, i), next = i + 1 < count ? dp_tensor_int_at(ids, i + 1) : id;
     if (next == id && i + 1 < count)
       continue;

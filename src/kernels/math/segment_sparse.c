@@ -1,10 +1,10 @@
-/* Sums, means and sqrt(n)-scaled sums over rows that are chosen by index and grouped by sorted
- * segment ids (what embedding lookups become), and their gradients.
+/* SparseSegmentSum, -Mean and -SqrtN, and their gradients: rows are chosen by index and grouped by
+ * sorted segment ids. Embedding lookups become these ops.
  *
  * Forward: result[s] = scale(n_s) * sum of data[indices[i]] over the n_s positions i of segment s.
- * Backward: result[r] = sum of scale(n_s) * gradient[s] over positions i with indices[i] = r; the
- * V2 form keeps only the rows that occur and says which they are. Both keep their sums in float for
- * 16-bit floats. */
+ * Backward: result[r] = sum of scale(n_s) * gradient[s] over positions i with indices[i] = r. The
+ * V2 gradients give only the rows that occur, and their indices. For 16-bit floats, sums are kept
+ * in float. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static double scale_of(scale_kind kind, int64_t count) {
 }
 
 /* ---- Rows of the work dtype ---- */
-/* Copies (times `scale`) a row of the tensor. */
+/* Copies a row of the tensor, times `scale`, in the work dtype. */
 static void read_row(const sparse_state *state, const void *data, int64_t row, int64_t inner,
                      double scale, void *to) {
   const char *from = (const char *)data + row * inner * (int64_t)dp_dtype_size(state->dtype);
@@ -188,7 +188,7 @@ static dp_status *sparse_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Gradients ---- */
-/* How many positions each segment has. */
+/* The number of positions of each segment. */
 static dp_status *count_segments(const dp_tensor *ids, int64_t segments, int64_t *counts) {
   for (int64_t i = 0; i < ids->shape.elements; ++i) {
     int64_t id = dp_tensor_int_at(ids, i);
@@ -228,7 +228,7 @@ static dp_status *scatter_into(const sparse_state *state, const dp_op_context *c
   return NULL;
 }
 
-/* Positions of the sorted distinct indices; *unique_out has their count. */
+/* number_distinct sorts the distinct indices and replaces each place by its position among them. */
 static int compare_ints(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return (x > y) - (x < y);

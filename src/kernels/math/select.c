@@ -1,13 +1,13 @@
-/* Select and SelectV2. Numbers go by the size of an element through loops; strings, handles and
- * variants are copied one by one. */
+/* Select and SelectV2. Numbers are copied by loops that depend only on the size of an element.
+ * Strings, handles and variants, which own memory, are copied one by one. */
 #include "kernels/shared/family.h"
 
-#include "kernels/shared/broadcast.h"
 #include "kernels/loops/select.h"
+#include "kernels/shared/broadcast.h"
 #include "kernels/shared/support.h"
 
 typedef struct select_state {
-  dp_select_fn fn; /* NULL for elements that own something */
+  dp_select_fn fn; /* NULL for elements that own memory */
   dp_dtype dtype;
   size_t size;
 } select_state;

@@ -1,4 +1,5 @@
-/* Range and LinSpace. */
+/* Range and LinSpace. Integers of Range go through vector loops; floats are added step by step,
+ * because TensorFlow's results depend on that rounding. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -104,7 +105,7 @@ static void fill_line_float(float *to, float start, float stop, int64_t count) {
   float step = count > 1 ? (stop - start) / (float)(count - 1) : 0;
   dp_sequence_table()->line_float(to, start, step, 0, count);
   if (count > 1)
-    to[count - 1] = stop; /* whatever rounding says */
+    to[count - 1] = stop; /* exact, whatever the rounding */
 }
 
 static void fill_line_double(double *to, double start, double stop, int64_t count) {

@@ -1,11 +1,12 @@
-/* Loops over the special functions, found by the op's name: unary.c and binary.c use them where the
- * tables of loops have none. Floats are computed in double. Betainc, which has three inputs, is a
- * family of its own. */
-#include "kernels/special/special.h"
+/* Loops over the special functions (Digamma, Erfinv, Igamma, Zeta and so on), found by the op's
+ * name. unary.c and binary.c use them for ops without a vector loop. Floats are computed in double.
+ * Betainc, with three inputs, is a family of its own. */
+#include "kernels/math/special_internal.h"
 
 #include <math.h>
 #include <string.h>
 #include "kernels/shared/family.h"
+#include "kernels/special/special.h"
 
 /* ---- One input ---- */
 #define UNARY_OPS(X)                                                                               \

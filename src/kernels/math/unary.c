@@ -1,17 +1,17 @@
-/* Element-wise ops with one input. create picks the loop for dtype and machine; compute forwards
- * the input's memory when nobody else wants it and splits large arrays over the pool. Half and
- * bfloat16 are widened to float in blocks on the stack. */
+/* Element-wise ops with one input. create picks the loop for dtype and instruction set. compute
+ * reuses the input's memory when it has no other user, and splits large arrays over the pool. Half
+ * and bfloat16 are widened to float in blocks on the stack. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "kernels/math/elementwise_internal.h"
-#include "kernels/special/special.h"
+#include "kernels/math/special_internal.h"
 #include "kernels/shared/support.h"
 
 typedef struct unary_state {
   dp_unary_fn fn;
   dp_dtype from, to;
-  int64_t cost; /* of an element, in picoseconds */
+  int64_t cost; /* per element, in picoseconds */
 } unary_state;
 
 typedef struct unary_name {

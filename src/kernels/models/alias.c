@@ -1,9 +1,11 @@
-/* The alias method; the contract is in the header. */
+/* Walker's alias method (alias_internal.h). Building gives each bucket with a share below 1 a
+ * partner with a share above 1, in TensorFlow's order; a draw needs one bucket and one
+ * comparison. */
 #include "kernels/models/alias_internal.h"
 
 #include "base/memory.h"
 
-/* Buckets with too much and with too little, each a stack. */
+/* Buckets with a share of at least 1 (high) and below 1 (low), each a stack. */
 typedef struct piles {
   double *share;
   int32_t *high, *low;
@@ -27,7 +29,7 @@ static void compute_shares(piles *piles, const float *weights, int32_t count) {
   }
 }
 
-/* What is left over by rounding keeps its own number always. */
+/* Buckets that rounding left without a partner always give their own number. */
 static void keep_rest(dp_alias *alias, const int32_t *rest, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
     alias->keep[rest[i]] = 1;

@@ -1,14 +1,15 @@
-/* Drawing from [0, n) by given weights in constant time: Walker's alias method, with TensorFlow's
- * choice of buckets and words, so that the draws are its draws. A table never changes. */
-#ifndef DP_KERNELS_ALIAS_INTERNAL_H
-#define DP_KERNELS_ALIAS_INTERNAL_H
+/* Drawing from [0, n) by given weights in constant time: Walker's alias method. Buckets and random
+ * words are used as in TensorFlow, so the draws are the same. A table never changes once it is
+ * made. */
+#ifndef DP_KERNELS_MODELS_ALIAS_INTERNAL_H
+#define DP_KERNELS_MODELS_ALIAS_INTERNAL_H
 
 #include "kernels/shared/random.h"
 
 typedef struct dp_alias {
   int32_t count;
-  float *keep;    /* the chance that a bucket's own number is taken */
-  int32_t *other; /* the number that is taken else */
+  float *keep;    /* probability of a bucket's own number */
+  int32_t *other; /* the number that is drawn otherwise */
 } dp_alias;
 
 DP_MUST_USE dp_status *dp_alias_init(dp_alias *alias, const float *weights, int32_t count);

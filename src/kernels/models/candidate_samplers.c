@@ -1,8 +1,8 @@
-/* Candidate samplers for sampled losses: classes drawn from a distribution over [0, range), with
- * the expected counts of what was drawn and of the true classes; and the hits among them.
+/* Candidate samplers for sampled losses: draw classes from a distribution over [0, range), and
+ * compute the expected counts of the drawn and of the true classes; also ComputeAccidentalHits.
  *
- * Uniform, log-uniform (Zipf's law), unigrams learned from the true classes seen so far, given
- * unigrams, and all classes. Draws are TensorFlow's, word for word. A sampler that learns keeps its
+ * Distributions: uniform, log-uniform (Zipf's law), unigrams learned from the true classes seen so
+ * far, given unigrams, and all classes. Draws equal TensorFlow's. A sampler that learns keeps its
  * weights in a tree of sums behind a lock; the others never change. */
 #include <float.h>
 #include <math.h>
@@ -31,7 +31,7 @@ struct sampler {
   float *weights;
   dp_alias alias;
   float total;
-  /* Learned unigrams: a heap of sums, leaves from `leaves` on. */
+  /* Learned unigrams: a heap of sums, whose leaves start at index `leaves`. */
   bool learns;
   pthread_mutex_t lock;
   int32_t *sums;
@@ -120,7 +120,7 @@ static void add_unigram(weight_list *list, float weight) {
   add_weight(list, distorted);
 }
 
-/* Lines end in a comma and the weight, or are the weight. */
+/* A line is a weight, or ends with a comma and the weight. */
 static dp_status *read_vocabulary(weight_list *list, const char *path) {
   char *text;
   size_t length;
@@ -243,7 +243,7 @@ static void sampler_destroy(void *memory) {
 }
 
 /* ---- Drawing ---- */
-/* A set of classes: open addressing, -1 is free. */
+/* A set of classes by open addressing; -1 is a free slot. */
 typedef struct class_set {
   int64_t *slots;
   uint64_t mask;
@@ -261,7 +261,7 @@ static dp_status *class_set_init(class_set *set, int64_t count) {
   return NULL;
 }
 
-/* The slot of a value, or the free one where it belongs. */
+/* The slot that holds a value, or the free slot where it belongs. */
 static uint64_t class_set_find(const class_set *set, int64_t value) {
   uint64_t at = (uint64_t)value * 0x9E3779B97F4A7C15u >> 20 & set->mask;
   while (set->slots[at] != -1 && set->slots[at] != value)
@@ -291,8 +291,8 @@ static dp_status *draw_unique(const sampler *sampler, dp_random_words *words, in
                                 (long long)sampler->drawn);
 }
 
-/* How often a class of probability p is among the drawn; when draws are repeated until all differ,
- * the chance that it is there at all. */
+/* The expected number of times that a class of probability p is drawn. If draws are repeated until
+ * all are different: the probability that the class is among them. */
 static float expected_count(float p, int64_t drawn, int64_t tries) {
   if (tries == drawn)
     return p * (float)drawn;
@@ -373,7 +373,7 @@ typedef struct hit_list {
   DP_ARRAY(int64_t) places;
 } hit_list;
 
-/* Of equal candidates the last counts. */
+/* If several candidates are equal, the last one counts. */
 static dp_status *find_hits(const dp_tensor *classes, const dp_tensor *candidates, hit_list *hits) {
   const int64_t *drawn = candidates->data, *values = classes->data;
   int64_t count = candidates->shape.elements, width = classes->shape.dims[1];

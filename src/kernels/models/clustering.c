@@ -1,14 +1,14 @@
-/* What KMeans is made of: the nearest centers of points (NearestNeighbors), and two ways to choose
- * first centers at random (KmeansPlusPlusInitialization, KMC2ChainInitialization). Distances are
- * squared; half of them is |x|²/2 - <x, y> + |y|²/2, so that norms are computed once. Random
- * numbers are drawn as TensorFlow draws them. */
+/* The ops of KMeans: NearestNeighbors finds the nearest centers of points;
+ * KmeansPlusPlusInitialization and KMC2ChainInitialization choose first centers at random.
+ * Distances are squared. Half of a distance is |x|²/2 - <x, y> + |y|²/2, so that norms are computed
+ * once. Random numbers are drawn as in TensorFlow. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 #include <string.h>
 #include "kernels/shared/random.h"
 
-/* Of vectors; eight sums, so that compilers can keep them side by side. */
+/* The dot product of two vectors, in eight sums that compilers can vectorize. */
 static float dot(const float *a, const float *b, int64_t count) {
   float sums[8] = {0};
   int64_t i = 0;
@@ -32,13 +32,13 @@ static void half_norms(const dp_tensor *matrix, float *to) {
 /* ---- NearestNeighbors ---- */
 typedef struct neighbor_call {
   const dp_tensor *points, *centers;
-  const float *half_norms; /* of centers */
+  const float *half_norms; /* of the centers */
   int64_t k;
   int64_t *indices;
   float *distances;
 } neighbor_call;
 
-/* Keeps the `k` least of all offered, in order; of equals the first. */
+/* Keeps the `k` least distances offered so far, in order; of equal ones the first. */
 static void offer(const neighbor_call *call, int64_t *indices, float *distances, int64_t *count,
                   int64_t index, float distance) {
   if (*count == call->k && !(distance < distances[call->k - 1]))
@@ -110,20 +110,20 @@ static dp_status *neighbors_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- KmeansPlusPlusInitialization ---- */
-/* Draws points with probabilities in proportion to the distance from all that are chosen already,
- * tries several each time, and takes the one that leaves the least sum of distances. */
+/* Draws points with a probability proportional to their distance from the points chosen so far.
+ * Each time it tries several points, and takes the one that leaves the least sum of distances. */
 typedef struct chooser {
   const dp_tensor *points;
   int64_t count, width, chosen;
-  float *half_norms, *distances, *sums, *trial, *best; /* one for each point; sums run along */
+  float *half_norms, *distances, *sums, *trial, *best; /* one per point; `sums` are running sums */
   bool *is_chosen;
   dp_random_words words;
 } chooser;
 
-/* After this many draws of points that are chosen already, numerical noise is all that is left. */
+/* After this many draws of points that are already chosen, only numerical noise is left. */
 #define MAX_DRAWS 10000
 
-/* The first place whose running sum is above `value`. */
+/* The first position whose running sum is above `value`. */
 static int64_t upper_bound(const float *sums, int64_t count, float value) {
   int64_t begin = 0, end = count;
   while (begin < end) {
@@ -151,7 +151,7 @@ static int64_t draw_point(chooser *chooser) {
   return index;
 }
 
-/* Distances when point `index` is chosen too; returns their sum. */
+/* The distances if point `index` were chosen too; returns their sum. */
 static float try_point(const chooser *chooser, int64_t index) {
   const float *points = chooser->points->data, *point = points + index * chooser->width;
   float sum = 0;

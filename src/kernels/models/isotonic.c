@@ -1,9 +1,9 @@
-/* IsotonicRegression: for each row the falling sequence that is nearest in squares, by pooling
- * neighbours that rise into their mean. Sums of 16-bit floats are rounded after every step, as
- * TensorFlow's are: which neighbours are pooled depends on it. */
+/* IsotonicRegression: for each row, the non-increasing sequence with the least squared distance. It
+ * is found by pooling neighbours that increase into their mean. Sums of 16-bit floats are rounded
+ * after every step as in TensorFlow, because the rounding decides which neighbours are pooled. */
 #include "kernels/shared/family.h"
 
-/* Neighbours [begin of this, begin of the next) that share a mean. */
+/* A pool: neighbours from its `begin` to the next pool's, which share a mean. */
 typedef struct pool {
   int64_t begin, count;
   double sum, mean;
@@ -14,10 +14,10 @@ typedef struct isotonic_call {
   const dp_tensor *input;
   int32_t *segments;
   int64_t columns;
-  pool *pools; /* one for each element: rows have their own */
+  pool *pools; /* one per element, so that every row has its own */
 } isotonic_call;
 
-/* To the precision of the output's dtype. */
+/* Rounds to the precision of the output's dtype. */
 static double round_to(dp_dtype dtype, double value) {
   switch (dtype) {
   case DP_DOUBLE:

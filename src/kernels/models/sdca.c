@@ -1,8 +1,9 @@
-/* The ops of linear models by stochastic dual coordinate ascent: SdcaOptimizer (both versions) goes
- * once over a batch of examples, SdcaShrinkL1 shrinks weights at last, SdcaFprint names examples.
+/* The ops of linear models trained by stochastic dual coordinate ascent: SdcaOptimizer (both
+ * versions) passes once over a batch of examples, SdcaShrinkL1 shrinks the weights at the end,
+ * SdcaFprint hashes the names of examples.
  *
- * Examples are visited in a random order, or by chance according to what is to be gained from each
- * when the op is adaptive: a random order differs from run to run, in TensorFlow as here. */
+ * Examples are visited in a random order. In adaptive mode they are drawn by how much there is to
+ * gain from each. The random order differs from run to run, as in TensorFlow. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,12 +11,12 @@
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "kernels/models/alias_internal.h"
+#include "kernels/models/sdca_internal.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/io.h"
-#include "kernels/models/sdca_internal.h"
 #include "kernels/shared/variable.h"
 
-/* ---- Shrinking: nearer to 0 by l1 / l2, and no further ---- */
+/* ---- Shrinking: towards 0 by l1 / l2, not beyond 0 ---- */
 typedef struct regularization {
   float l2;
   double shrinkage;
@@ -73,10 +74,10 @@ static dp_status *optimizer_create(const dp_kernel_setup *setup, void *memory) {
 typedef struct optimizer_call {
   const optimizer_state *state;
   dp_sdca_batch batch;
-  float (*examples)[4]; /* dual, primal loss, dual loss and weight of each */
+  float (*examples)[4]; /* per example: dual, primal loss, dual loss, weight */
 } optimizer_call;
 
-/* Predictions by the weights before the run (`previous`) and by those of now. */
+/* Predictions with the weights before the run (`previous`) and with the current ones. */
 typedef struct predictions {
   double now, previous;
 } predictions;
@@ -150,7 +151,7 @@ static dp_status *train(const optimizer_call *call, int64_t example) {
   double dual_loss = loss->dual(point.dual, point.label);
   state[0] = (float)dual;
   state[1] = (float)(loss->primal(predictions.previous, point.label) * point.weight);
-  /* What is forbidden stays the largest number whatever the weight. */
+  /* An infeasible dual keeps the largest loss, whatever the weight. */
   state[2] = (float)(dual_loss == DBL_MAX ? dual_loss : dual_loss * point.weight);
   state[3] = batch->weights[example];
   return NULL;
@@ -171,7 +172,7 @@ static void shuffle(int64_t *order, int64_t count, dp_random_words *words) {
 static float gain_of(const optimizer_call *call, int64_t example) {
   const dp_sdca_loss *loss = call->state->loss;
   float label = call->batch.labels[example];
-  dp_status_release(dp_sdca_convert_label(loss, &label)); /* the step reports it */
+  dp_status_release(dp_sdca_convert_label(loss, &label)); /* the step reports the error */
   double slope = loss->derivative(predict(call, example).now, (double)label);
   double distance = (double)call->examples[example][0] + slope;
   double size =
@@ -189,8 +190,8 @@ static int compare_gains(const void *a, const void *b) {
   return x->gain != y->gain ? (x->gain > y->gain ? -1 : 1) : (x->example < y->example ? -1 : 1);
 }
 
-/* Draws by gain; each time that an example is drawn makes the next one ten times less likely. After
- * as many failures as there are examples, those not drawn follow by their gain. */
+/* Draws examples by their gain. Each draw of an example makes its next draw ten times less likely.
+ * After as many failures as there are examples, the examples not drawn follow, sorted by gain. */
 static void draw_order(const dp_alias *alias, candidate *candidates, int64_t count, int64_t *order,
                        dp_random_words *words) {
   int64_t *drawn = DP_NEW_ARRAY(int64_t, (size_t)count + 1);
@@ -306,7 +307,7 @@ static dp_status *fingerprint_compute(dp_op_context *context, void *memory) {
   for (int64_t i = 0; i < input->shape.elements; ++i, to += 2) {
     dp_view text = dp_io_string(input, i);
     dp_fingerprint128(text.data, text.length, &to[0], &to[1]);
-    if (to[0] < 2) /* 0 and 1 mean something else to tables */
+    if (to[0] < 2) /* 0 and 1 are reserved in tables */
       to[0] += ~UINT64_C(1);
   }
   return NULL;

@@ -1,7 +1,12 @@
-/* Examples and weights of dual coordinate ascent; the contract is in sdca_internal.h. Inputs come
- * in this order: of sparse groups the examples, features and values of entries; dense features;
- * weights and labels of examples; of sparse groups the features that have weights, and the weights;
- * dense weights; the examples' state. */
+/* The examples and weights of SdcaOptimizer (contract in sdca_internal.h). The inputs are, in
+ * order:
+ *
+ *   examples of every sparse group; features of every group; values of the groups that have some
+ *   dense features
+ *   weights and labels of the examples
+ *   features with weights, of every sparse group; these weights, of every group
+ *   dense weights
+ *   the state of the examples */
 #include <string.h>
 #include "base/map.h"
 #include "base/memory.h"
@@ -11,7 +16,7 @@ static const dp_tensor *input_at(const dp_op_context *context, int64_t slot) {
   return dp_op_input(context, (int32_t)slot);
 }
 
-/* The output of changes to a group's weights. */
+/* Allocates the output with the changes of a group's weights. */
 static dp_status *make_deltas(dp_op_context *context, int64_t output, const dp_tensor *weights,
                               float **deltas_out) {
   dp_tensor *deltas;
@@ -22,7 +27,7 @@ static dp_status *make_deltas(dp_op_context *context, int64_t output, const dp_t
 }
 
 /* ---- Sparse groups ---- */
-/* From features to places of weights: 1 + place; of equal features the last counts. */
+/* Maps a feature to 1 + the index of its weight; of equal features the last counts. */
 static dp_map *index_weights(const dp_tensor *features) {
   dp_map *places = dp_map_create();
   const int64_t *values = features->data;
@@ -31,7 +36,7 @@ static dp_map *index_weights(const dp_tensor *features) {
   return places;
 }
 
-/* Examples come in order; what is out of it belongs to none. */
+/* Entries are sorted by example; entries out of order belong to no example. */
 static void find_examples(dp_sdca_sparse *group, const dp_tensor *examples, int64_t count) {
   const int64_t *values = examples->data;
   int64_t at = 0;
@@ -119,7 +124,7 @@ static dp_status *read_dense(dp_sdca_batch *batch, dp_op_context *context, int64
   return NULL;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole batch ---- */
 static dp_status *read_examples(dp_sdca_batch *batch, const dp_op_context *context) {
   int64_t first = 2 * batch->counts.sparse + batch->counts.with_values;
   const dp_tensor *weights = input_at(context, first + batch->counts.dense);
@@ -142,7 +147,7 @@ static dp_status *read_examples(dp_sdca_batch *batch, const dp_op_context *conte
   return NULL;
 }
 
-/* `seen` has a place for each weight of the group: the last example with it, plus 1. */
+/* seen[weight] is 1 + the last example that used the weight. */
 static dp_status *add_sparse_norms(dp_sdca_batch *batch, const dp_sdca_sparse *group,
                                    int64_t *seen) {
   for (int64_t example = 0; example < batch->examples; ++example)

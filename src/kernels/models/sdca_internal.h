@@ -1,17 +1,17 @@
-/* Stochastic dual coordinate ascent for linear models: what its op's loss functions and examples
- * are. An example has a dual variable; a step moves it to where the dual objective is best with all
- * others as they are, and the weights follow. Nothing here keeps anything between runs. */
-#ifndef DP_KERNELS_SDCA_INTERNAL_H
-#define DP_KERNELS_SDCA_INTERNAL_H
+/* Stochastic dual coordinate ascent for linear models: its loss functions and its examples. Every
+ * example has a dual variable. A step moves it to the optimum of the dual objective with all other
+ * dual variables fixed, and adjusts the weights accordingly. Nothing is kept between runs. */
+#ifndef DP_KERNELS_MODELS_SDCA_INTERNAL_H
+#define DP_KERNELS_MODELS_SDCA_INTERNAL_H
 
 #include "kernels/shared/support.h"
 
 /* ---- Losses (sdca_losses.c) ---- */
-/* One example in a step: what the new dual depends on. */
+/* One example in a step: everything that the new dual depends on. */
 typedef struct dp_sdca_point {
   double label, weight, dual;
   double prediction;
-  double norm; /* squared, times loss partitions, divided by l2 */
+  double norm; /* squared norm * loss partitions / l2 */
 } dp_sdca_point;
 
 typedef struct dp_sdca_loss {
@@ -24,7 +24,7 @@ typedef struct dp_sdca_loss {
   bool is_binary; /* labels are 0 and 1, and become -1 and 1 */
   bool is_count;  /* labels are not negative */
 } dp_sdca_loss;
-/* NULL: no such loss. */
+/* NULL when there is no loss of that name. */
 const dp_sdca_loss *dp_sdca_loss_find(dp_view name);
 DP_MUST_USE dp_status *dp_sdca_convert_label(const dp_sdca_loss *loss, float *label);
 
@@ -33,11 +33,11 @@ typedef struct dp_sdca_counts {
   int64_t sparse, with_values, dense; /* groups of features */
 } dp_sdca_counts;
 
-/* A group of sparse features: entry i is feature ids[i] of an example. Entries of an example are
+/* A group of sparse features. Entry i has feature ids[i]. The entries of an example are
  * [begin[example], begin[example] + lengths[example]). */
 typedef struct dp_sdca_sparse {
   int64_t *ids, *begin, *lengths;
-  const float *values; /* NULL: all 1 */
+  const float *values; /* NULL: all values are 1 */
   const float *weights;
   float *deltas;
 } dp_sdca_sparse;
@@ -55,9 +55,9 @@ typedef struct dp_sdca_batch {
   const float *weights, *labels;
   dp_sdca_sparse *sparse;
   dp_sdca_dense *dense;
-  double *norms; /* squared, of examples */
+  double *norms; /* squared norms of the examples */
 } dp_sdca_batch;
-/* Reads and checks the inputs, and sets the outputs of changes to zeros. */
+/* Reads and checks the inputs, and sets the outputs with changes of weights to zero. */
 DP_MUST_USE dp_status *dp_sdca_batch_init(dp_sdca_batch *batch, dp_op_context *context,
                                           const dp_sdca_counts *counts);
 void dp_sdca_batch_deinit(dp_sdca_batch *batch);

@@ -1,4 +1,6 @@
-/* The losses of dual coordinate ascent; the contract is in sdca_internal.h. */
+/* The losses of SdcaOptimizer as a table: logistic, squared, hinge, smooth hinge, Poisson (contract
+ * in sdca_internal.h). `update` gives the dual that maximizes the objective for one example;
+ * logistic and Poisson find it by Newton's method. Pure functions. */
 #include <float.h>
 #include <math.h>
 #include "kernels/models/sdca_internal.h"
@@ -56,7 +58,7 @@ static double squared_derivative(double prediction, double label) {
 }
 
 /* ---- Hinge, and hinge with a round corner ---- */
-/* A dual has the label's sign and is 1 at most. */
+/* A dual has the label's sign and is at most 1. */
 static double within(double dual, double label) {
   return label * dual < 0 ? 0 : label * dual > 1 ? label : dual;
 }

@@ -1,10 +1,10 @@
-/* The ops of the word2vec tutorial: Skipgram draws pairs of words that stand near each other in a
+/* The ops of the word2vec tutorial: Skipgram draws pairs of words that are near each other in a
  * text file, NegTrain makes one step of gradient descent with negative samples.
  *
- * Pairs are drawn as TensorFlow draws them, from the same stream: 3000 at a time, from sentences of
- * 1000 words of which frequent ones are left out by chance. Words that are equally frequent are
- * numbered in the order in which they come; there that is left open. A lock guards the stream, a
- * run that waits for a rare word ends when its step is cancelled. */
+ * Pairs are drawn as in TensorFlow, from the same stream: 3000 at a time, from sentences of 1000
+ * words, from which frequent words are dropped at random. Words of equal frequency are numbered in
+ * the order of their first appearance; TensorFlow leaves that order open. A lock guards the stream.
+ * A run that waits for a rare word ends when its step is cancelled. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,12 +21,12 @@
 /* ---- Skipgram: the text ---- */
 typedef struct word_count {
   dp_view word;
-  int32_t count, place; /* in the order of first appearance */
+  int32_t count, place; /* place: in the order of first appearance */
 } word_count;
 
 typedef struct text_counts {
   DP_ARRAY(word_count) words;
-  DP_ARRAY(int32_t) corpus; /* places */
+  DP_ARRAY(int32_t) corpus; /* the text, as places of words */
 } text_counts;
 
 typedef struct pair {
@@ -36,8 +36,8 @@ typedef struct pair {
 typedef struct skipgram {
   int64_t batch, window, min_count;
   float subsample;
-  dp_tensor words, counts; /* by number, 0 is what is too rare */
-  int32_t *corpus;         /* numbers */
+  dp_tensor words, counts; /* by number; number 0 stands for all rare words */
+  int32_t *corpus;         /* the text, as numbers of words */
   int64_t corpus_size;
   bool has_lock;
   pthread_mutex_t lock;
@@ -46,7 +46,7 @@ typedef struct skipgram {
   pair pairs[PAIRS_AT_ONCE];
   int next_pair;
   int32_t sentence[SENTENCE_WORDS];
-  int at, label, label_end; /* in the sentence */
+  int at, label, label_end; /* positions in the sentence */
   int64_t corpus_at, words_done;
   int32_t epoch;
 } skipgram;
@@ -84,7 +84,7 @@ static int compare_counts(const void *a, const void *b) {
   return x->place < y->place ? -1 : 1;
 }
 
-/* Sorts the words; numbers[place] is a word's number. */
+/* Sorts the words by frequency; numbers[place] is a word's number. */
 static dp_status *number_words(skipgram *state, text_counts *counts, int32_t *numbers) {
   size_t frequent = 0;
   qsort(counts->words.items, counts->words.count, sizeof(word_count), compare_counts);
@@ -130,7 +130,7 @@ static dp_status *take_text(skipgram *state, const char *path, const char *text,
 }
 
 /* ---- Skipgram: pairs ---- */
-/* Frequent words are left out more often. */
+/* Frequent words are dropped more often. */
 static bool is_kept(skipgram *state, int32_t word) {
   if (!(state->subsample > 0))
     return true;
@@ -156,7 +156,7 @@ static dp_status *fill_sentence(skipgram *state, dp_cancel *cancel) {
   return NULL;
 }
 
-/* How many neighbours on each side a word is paired with; a window of 0 takes a word, too. */
+/* The number of neighbours on each side that a word is paired with; at least one. */
 static int draw_reach(skipgram *state) {
   if (state->window > 0)
     return 1 + (int)dp_random_below(&state->random, (uint32_t)state->window);
@@ -188,7 +188,8 @@ static dp_status *next_pair(skipgram *state, dp_cancel *cancel, pair *pair_out) 
   return NULL;
 }
 
-/* Half of the pairs may be drawn when a step is cancelled; the next run goes on with the rest. */
+/* When a step is cancelled, some pairs may be drawn already; the next run continues with the
+ * rest. */
 static dp_status *fill_pairs(skipgram *state, dp_cancel *cancel) {
   for (; state->next_pair < PAIRS_AT_ONCE; ++state->next_pair)
     DP_RETURN_IF_ERROR(next_pair(state, cancel, &state->pairs[state->next_pair]));
@@ -277,7 +278,7 @@ typedef struct neg_train {
   dp_alias alias;
   bool has_lock;
   pthread_mutex_t lock;
-  dp_philox generator; /* with the lock held */
+  dp_philox generator; /* used with the lock held */
 } neg_train;
 
 static dp_status *neg_train_create(const dp_kernel_setup *setup, void *memory) {
@@ -332,8 +333,8 @@ static dp_status *neg_train_check(const dp_op_context *context, const neg_train 
   return check_places(labels, "labels", in->dims[0]);
 }
 
-/* Takes one word's vector towards another's (`sign` 1) or away (-1): changes `to`, adds to `change`
- * what `from` is to change by. */
+/* Moves the vector `to` towards `from` (`sign` 1) or away from it (-1); adds to `change` what
+ * `from` has to change by. */
 static void approach(const float *from, float *to, float *change, int64_t size, float sign,
                      float rate) {
   float dot = 0;

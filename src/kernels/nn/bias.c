@@ -1,11 +1,12 @@
-/* BiasAdd and its gradient in both layouts, and L2Loss: element-wise and reducing loops of the
- * other families over [outer, channels, inner]. */
+/* BiasAdd and its gradient in both layouts, and L2Loss. A tensor is seen as [outer, channels,
+ * inner], with inner = 1 when channels come last; the loops are those of binary ops and
+ * reductions. */
 #include "kernels/shared/family.h"
 
 #include "kernels/loops/binary.h"
 #include "kernels/loops/reduce.h"
-#include "kernels/matmul_internal.h"
 #include "kernels/shared/support.h"
+#include "kernels/shared/widen.h"
 
 typedef struct bias_state {
   dp_dtype dtype, work;
@@ -17,7 +18,7 @@ typedef struct bias_state {
 static dp_status *bias_create(const dp_kernel_setup *setup, void *memory) {
   bias_state *state = memory;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
-  state->work = dp_gemm_work_type(state->dtype);
+  state->work = dp_kernel_work_type(state->dtype);
   state->add = dp_binary_table()->fn[DP_BINARY_add][state->work];
   state->sum = dp_reduce_table()->fn[DP_REDUCE_sum][state->work];
   state->square_sum = dp_reduce_table()->fn[DP_REDUCE_square_sum][state->work];
@@ -49,7 +50,8 @@ typedef struct bias_work {
   void *to;
 } bias_work;
 
-/* Without `inner`, a unit is a row of channels; with it, a row of inner elements of one channel. */
+/* A unit of work is a row of channels when inner is 1, else a row of inner elements of one
+ * channel. */
 static void add_direct(void *arg, int64_t begin, int64_t end) {
   const bias_work *work = arg;
   size_t size = dp_dtype_size(work->state->work);
@@ -107,11 +109,13 @@ static dp_status *bias_compute(dp_op_context *context, void *memory) {
   }
   dp_buffer *values = NULL, *biases = NULL;
   dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, input, DP_FLOAT, &work.values, &values));
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, bias, DP_FLOAT, &work.bias, &biases));
+  DP_GOTO_IF_ERROR(status, done,
+                   dp_kernel_widen_tensor(context, input, DP_FLOAT, &work.values, &values));
+  DP_GOTO_IF_ERROR(status, done,
+                   dp_kernel_widen_tensor(context, bias, DP_FLOAT, &work.bias, &biases));
   work.to = values->data;
   run_add(context, &work);
-  dp_gemm_narrow(context, work.to, output);
+  dp_kernel_narrow_tensor(context, work.to, output);
 done:
   dp_buffer_release(values);
   dp_buffer_release(biases);
@@ -119,19 +123,19 @@ done:
 }
 
 /* ---- BiasAddGrad ---- */
-#define PIECE 131072 /* elements of one task */
+#define PIECE 131072 /* elements per task */
 
-typedef struct gradient_work {
+typedef struct bias_gradient_work {
   const bias_state *state;
   bias_sizes sizes;
   const char *from;
   char *partial; /* [pieces, channels] */
-  int64_t piece; /* rows of a task, or images when channels come first */
-} gradient_work;
+  int64_t piece; /* rows per task, or images when channels come first */
+} bias_gradient_work;
 
-/* Sums of rows [begin * piece, end * piece), one result a piece. */
+/* Sums of rows [begin * piece, end * piece): one row of results per piece. */
 static void sum_pieces(void *arg, int64_t begin, int64_t end) {
-  const gradient_work *work = arg;
+  const bias_gradient_work *work = arg;
   size_t size = dp_dtype_size(work->state->work);
   int64_t channels = work->sizes.channels;
   for (int64_t i = begin; i < end; ++i) {
@@ -142,15 +146,15 @@ static void sum_pieces(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* One sum for every image and channel. */
+/* One sum per image and channel. */
 static void sum_planes(void *arg, int64_t begin, int64_t end) {
-  const gradient_work *work = arg;
+  const bias_gradient_work *work = arg;
   size_t size = dp_dtype_size(work->state->work);
   work->state->sum.rows(work->from + begin * work->sizes.inner * size, work->partial + begin * size,
                         end - begin, work->sizes.inner);
 }
 
-static dp_status *run_gradient(dp_op_context *context, gradient_work *work, void *to) {
+static dp_status *run_gradient(dp_op_context *context, bias_gradient_work *work, void *to) {
   size_t size = dp_dtype_size(work->state->work);
   bias_sizes sizes = work->sizes;
   int64_t pieces = sizes.outer;
@@ -178,13 +182,13 @@ static dp_status *bias_gradient_compute(dp_op_context *context, void *memory) {
   const dp_tensor *gradient = dp_op_input(context, 0);
   if (gradient->shape.rank < 2)
     return DP_INVALID("Input tensor must be at least 2D: %s", dp_shape_text(&gradient->shape));
-  gradient_work work = {.state = state, .sizes = sizes_of(state, &gradient->shape)};
+  bias_gradient_work work = {.state = state, .sizes = sizes_of(state, &gradient->shape)};
   dp_shape shape = dp_shape_vector(work.sizes.channels);
   dp_tensor *output;
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   const void *from;
   dp_buffer *widened;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, gradient, state->work, &from, &widened));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, gradient, state->work, &from, &widened));
   work.from = from;
   dp_buffer *sums = NULL;
   dp_status *status = NULL;
@@ -194,7 +198,7 @@ static dp_status *bias_gradient_compute(dp_op_context *context, void *memory) {
   DP_GOTO_IF_ERROR(status, done,
                    run_gradient(context, &work, is_short ? sums->data : output->data));
   if (is_short)
-    dp_gemm_narrow(context, sums->data, output);
+    dp_kernel_narrow_tensor(context, sums->data, output);
 done:
   dp_buffer_release(widened);
   dp_buffer_release(sums);
@@ -228,7 +232,7 @@ static dp_status *l2_loss_compute(dp_op_context *context, void *memory) {
   const void *from;
   dp_buffer *widened, *partial = NULL;
   dp_status *status;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, input, state->work, &from, &widened));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, input, state->work, &from, &widened));
   work.from = from;
   int64_t pieces = (work.count + PIECE - 1) / PIECE;
   DP_GOTO_IF_ERROR(status, done, dp_buffer_create((size_t)(pieces + 1) * sizeof(double), &partial));

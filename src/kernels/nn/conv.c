@@ -1,129 +1,9 @@
-/* Conv2D and Conv3D with their gradients: attributes, shapes and 16-bit floats around the
- * convolutions of conv_internal.h. On a CPU TensorFlow takes the channels-last layout only, and so
- * does this. Beyond TensorFlow, gradients know dilations and groups. */
+/* Conv2D and Conv3D with their gradients: the ops check their inputs and call the convolutions of
+ * products/conv.h. Unlike TensorFlow's CPU kernels, the gradients accept dilations and groups. */
 #include "kernels/shared/family.h"
 
-#include <string.h>
 #include "kernels/products/conv.h"
-#include "kernels/matmul_internal.h"
 #include "kernels/shared/support.h"
-
-static dp_status *check_layout(const dp_conv_state *state, const char *op) {
-  const dp_window_attrs *attrs = &state->attrs;
-  if (attrs->channels_first && !strstr(op, "Backprop") && attrs->rank == 4)
-    return dp_status_create(DP_UNIMPLEMENTED,
-                            "The Conv2D op currently only supports the NHWC tensor format on the "
-                            "CPU. The op was given the format: NCHW");
-  if (attrs->channels_first)
-    return DP_INVALID("%s only supports %s on the CPU.", op, attrs->rank == 4 ? "NHWC" : "NDHWC");
-  dp_code code = attrs->rank == 4 ? DP_UNIMPLEMENTED : DP_INVALID_ARGUMENT;
-  if (attrs->strides.batch != 1 || attrs->strides.depth != 1)
-    return dp_status_create(code, "Current implementation does not yet support strides in the "
-                                  "batch and depth dimensions.");
-  if (attrs->dilations.batch != 1 || attrs->dilations.depth != 1)
-    return dp_status_create(code, "Current implementation does not yet support dilations in the "
-                                  "batch and depth dimensions.");
-  return NULL;
-}
-
-dp_status *dp_conv_create(const dp_kernel_setup *setup, void *memory) {
-  dp_conv_state *state = memory;
-  const char *op = setup->node->op->name;
-  DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
-  state->work = dp_gemm_work_type(state->dtype);
-  DP_RETURN_IF_ERROR(
-      dp_window_read(setup->node, strncmp(op, "Conv3D", 6) == 0 ? 5 : 4, &state->attrs));
-  return check_layout(state, op);
-}
-
-/* ---- Shapes ---- */
-static dp_status *check_shapes(const dp_conv_state *state, const dp_shape *input,
-                               const dp_shape *filter) {
-  int rank = state->attrs.rank;
-  if (input->rank != rank)
-    return rank == 4 ? DP_INVALID("convolution input must be %d-dimensional: %s", rank,
-                                  dp_shape_text(input))
-                     : DP_INVALID("input must be %d-dimensional", rank);
-  if (filter->rank != rank)
-    return rank == 4 ? DP_INVALID("convolution filter must be %d-dimensional: %s", rank,
-                                  dp_shape_text(filter))
-                     : DP_INVALID("filter must be %d-dimensional", rank);
-  for (int i = 0; i < rank - 2; ++i)
-    if (filter->dims[i] == 0)
-      return DP_INVALID("filter must not have zero elements (i.e. all dimensions must be "
-                        "non-zero)");
-  int64_t in = input->dims[rank - 1], patch = filter->dims[rank - 2], out = filter->dims[rank - 1];
-  if (patch <= 0)
-    return DP_INVALID("filter depth must be stricly positive, got %lld", (long long)patch);
-  if (in % patch != 0)
-    return DP_INVALID("%cnput depth must be evenly divisible by filter depth: %lld vs %lld",
-                      rank == 4 ? 'i' : 'I', (long long)in, (long long)patch);
-  if (rank == 5 && in != patch)
-    return DP_INVALID("Number of channels in filter (%lld) must match last dimension of input "
-                      "(%lld)",
-                      (long long)patch, (long long)in);
-  int64_t groups = in / patch;
-  if (groups > 0 && out % groups != 0)
-    return DP_INVALID("output depth must be evenly divisible by number of groups: %lld vs %lld",
-                      (long long)out, (long long)groups);
-  return NULL;
-}
-
-dp_status *dp_conv_plan(const dp_conv_state *state, const dp_shape *input, const dp_shape *filter,
-                        dp_conv *conv_out, dp_shape *output_out) {
-  DP_RETURN_IF_ERROR(check_shapes(state, input, filter));
-  int rank = state->attrs.rank, spatial = rank - 2;
-  dp_conv conv = {.dtype = state->work,
-                  .batch = input->dims[0],
-                  .in_channels = input->dims[rank - 1],
-                  .out_channels = filter->dims[rank - 1]};
-  conv.groups = conv.in_channels > 0 ? conv.in_channels / filter->dims[rank - 2] : 1;
-  int64_t dims[5] = {conv.batch};
-  for (int i = 0; i < DP_WINDOW_DIMS; ++i) {
-    int axis = i - (DP_WINDOW_DIMS - spatial);
-    if (axis < 0) {
-      conv.dims[i] = (dp_window){1, 1, 1, 1, 1, 0, 1};
-      continue;
-    }
-    DP_RETURN_IF_ERROR(
-        dp_window_plan(&state->attrs, i, input->dims[axis + 1], filter->dims[axis], &conv.dims[i]));
-    dims[axis + 1] = conv.dims[i].out;
-  }
-  dims[rank - 1] = conv.out_channels;
-  DP_RETURN_IF_ERROR(dp_shape_make(rank, dims, output_out));
-  *conv_out = conv;
-  return NULL;
-}
-
-/* ---- One direction, whatever the dtype ---- */
-dp_status *dp_conv_run(dp_op_context *context, const dp_conv_state *state, const dp_conv *conv,
-                       dp_conv_direction_fn direction, const dp_tensor *first,
-                       const dp_tensor *second, const dp_shape *shape) {
-  dp_tensor *output;
-  DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, shape, &output));
-  if (shape->elements == 0)
-    return NULL;
-  const void *first_data, *second_data;
-  dp_buffer *first_buffer = NULL, *second_buffer = NULL, *result = NULL;
-  dp_status *status;
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_gemm_widen(context, first, state->work, &first_data, &first_buffer));
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_gemm_widen(context, second, state->work, &second_data, &second_buffer));
-  if (state->dtype == state->work) {
-    status = direction(context, conv, first_data, second_data, output->data);
-    goto done;
-  }
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_buffer_create((size_t)shape->elements * sizeof(float), &result));
-  DP_GOTO_IF_ERROR(status, done, direction(context, conv, first_data, second_data, result->data));
-  dp_gemm_narrow(context, result->data, output);
-done:
-  dp_buffer_release(first_buffer);
-  dp_buffer_release(second_buffer);
-  dp_buffer_release(result);
-  return status;
-}
 
 static dp_status *conv_compute(dp_op_context *context, void *memory) {
   const dp_conv_state *state = memory;
@@ -135,7 +15,8 @@ static dp_status *conv_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Gradients ---- */
-/* TensorFlow's 3-D kernels look at ranks and depths before they share a check with the 2-D ones. */
+/* The 3-D kernels of TensorFlow check ranks and depths before the check that they share with the
+ * 2-D ones. */
 static dp_status *check_solid(const dp_shape *input, const dp_shape *filter,
                               const dp_shape *gradient) {
   const dp_shape *shapes[] = {input, filter, gradient};
@@ -154,8 +35,8 @@ static dp_status *check_solid(const dp_shape *input, const dp_shape *filter,
   return NULL;
 }
 
-/* Of ranks, batch and depths; before the plan, whose checks word them as the forward op does.
- * `op` is what TensorFlow calls its kernel. */
+/* Checks ranks, batch and depths. It comes before the plan, because the plan's errors have the
+ * words of the forward op. `op` is TensorFlow's name of the kernel. */
 static dp_status *check_depths(const dp_conv_state *state, const char *op, const dp_shape *input,
                                const dp_shape *filter, const dp_shape *gradient) {
   int rank = state->attrs.rank;
@@ -196,8 +77,8 @@ static dp_status *check_gradient(const dp_conv_state *state, const char *op, con
   return NULL;
 }
 
-/* The shape that input 0 of a gradient stands for: sizes as integers, all of them or only the
- * spatial ones; or, in the first 3-D gradients, a tensor of that shape. */
+/* The input shape of a gradient, from input 0: a vector of sizes, all of them or only the spatial
+ * ones; or, in the first version of the 3-D gradients, a tensor of that shape. */
 static dp_status *read_input_shape(dp_op_context *context, const dp_conv_state *state,
                                    const dp_shape *filter, const dp_shape *gradient,
                                    dp_shape *shape_out) {

@@ -1,7 +1,7 @@
-/* FusedPadConv2D and FusedResizeAndPadConv2D: a convolution of an image that is made larger by
- * mirroring its edges, after it has been resized bilinearly in the second one. The larger image is
- * made first, then convolved as Conv2D does. (Of a batch TensorFlow's own convolves the first image
- * again and again; here each image is its own.) */
+/* FusedPadConv2D and FusedResizeAndPadConv2D: a convolution of an image whose edges are extended by
+ * mirroring; the second op resizes the image bilinearly before that. The larger image is made
+ * first, then convolved as in Conv2D. One difference: for a batch, TensorFlow convolves the first
+ * image again and again; we convolve each image. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@ static dp_status *padded_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "resize_align_corners", &state->align_corners);
 }
 
-/* ---- One side of the larger image ---- */
-/* For each of its places the two source places and the share of the second. */
+/* ---- One dimension of the larger image ---- */
+/* For each position: the two source positions, and the weight of the second. */
 typedef struct side {
   int64_t count;
   dp_buffer *buffer;
@@ -44,7 +44,8 @@ static float scale_of(const padded_state *state, int64_t from, int64_t to) {
   return (float)from / (float)to;
 }
 
-/* Place `at` of a mirrored row of `size` places, `before` of them in front. */
+/* The source of position `at` in a row of `size` that is mirrored, with `before` positions in
+ * front. */
 static int64_t mirrored(const padded_state *state, int64_t at, int64_t before, int64_t size) {
   at -= before;
   if (at < 0)
@@ -96,7 +97,7 @@ typedef struct enlarge_call {
 #define WRITE_HALF(p, i, v) ((uint16_t *)(p))[i] = dp_half_from_float(v)
 #define WRITE_BFLOAT16(p, i, v) ((uint16_t *)(p))[i] = dp_bfloat16_from_float(v)
 
-/* A pixel between four corners: left and right above, left and right below. */
+/* A pixel between four corners: top left, top right, bottom left, bottom right. */
 static void blend(dp_dtype dtype, const void *const corners[4], float x, float y, void *to,
                   int64_t channels) {
   switch (dtype) {
@@ -114,7 +115,7 @@ static void blend(dp_dtype dtype, const void *const corners[4], float x, float y
   }
 }
 
-/* Rows [begin, end) of all larger images. */
+/* Rows [begin, end), counted over all images. */
 static void enlarge_rows(void *arg, int64_t begin, int64_t end) {
   const enlarge_call *call = arg;
   const int64_t *dims = call->from->shape.dims;

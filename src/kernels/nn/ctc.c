@@ -53,20 +53,20 @@ typedef struct loss_work {
   const loss_state *state;
   const dp_tensor *inputs, *lengths;
   const int32_t *labels;
-  int64_t *starts; /* of each example's labels; one more than examples */
+  int64_t *starts; /* where each example's labels begin; one entry more than examples */
   dp_tensor *loss, *gradient;
-  dp_status **failures; /* of each example */
+  dp_status **failures; /* per example */
 } loss_work;
 
 /* One example. */
 typedef struct alignment {
   const loss_work *work;
   int64_t example, time, classes;
-  int64_t states; /* labels with a blank before, between and behind */
+  int64_t states; /* labels with a blank before, between and after them */
   int32_t *path;  /* the class of each state */
   double *y;      /* [time, classes]: probabilities */
-  double *alpha;  /* [time, states]: log of reaching a state, its emission included */
-  double *beta;   /* [time, states]: log of going on from it, its emission excluded */
+  double *alpha;  /* [time, states]: log probability of reaching a state, including its emission */
+  double *beta;   /* [time, states]: log probability of going on from it, excluding its emission */
 } alignment;
 
 static double log_add(double a, double b) {
@@ -82,8 +82,8 @@ static void print_labels(const int32_t *labels, int64_t count, int64_t step, dp_
     dp_text_printf(text, "%s%d", i ? "," : "", labels[i * step]);
 }
 
-/* A label behind the end, or a negative one. What was seen so far stands on the path, between
- * blanks. */
+/* The error for a label after the end of the labels, or a negative label. The path holds the labels
+ * read so far, between blanks. */
 static dp_status *refuse_labels(const alignment *a, const int32_t *labels, int64_t count,
                                 bool is_finished) {
   dp_text text = {0};
@@ -105,7 +105,7 @@ static dp_status *refuse_labels(const alignment *a, const int32_t *labels, int64
   return status;
 }
 
-/* Labels to states: nulls at the end are dropped, blanks put between. */
+/* Turns labels into states: drops nulls at the end and puts blanks between. */
 static dp_status *make_path(alignment *a) {
   const int32_t *labels = a->work->labels + a->work->starts[a->example];
   int64_t count = a->work->starts[a->example + 1] - a->work->starts[a->example];
@@ -194,7 +194,7 @@ static void run_backward(alignment *a) {
   }
 }
 
-/* The derivative with respect to the logits: what is predicted less what the labels say. */
+/* The derivative with respect to the logits: prediction minus expectation from the labels. */
 static void store_gradient(const alignment *a, double total, double *sums) {
   int64_t batch = a->work->inputs->shape.dims[1];
   for (int64_t t = 0; t < a->time; ++t) {
@@ -212,7 +212,7 @@ static void store_gradient(const alignment *a, double total, double *sums) {
   }
 }
 
-/* Takes scratch, and gives the loss and the gradient of one example. */
+/* Allocates scratch; computes the loss and the gradient of one example. */
 static dp_status *align(alignment *a) {
   int64_t count = a->work->starts[a->example + 1] - a->work->starts[a->example];
   int64_t most = 2 * count + 1, tables;
@@ -265,7 +265,7 @@ static void align_range(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Labels are rows of a sparse matrix, in order; finds where each example's begin. */
+/* Labels are entries of a sparse matrix, sorted by row; finds where each example's labels begin. */
 static dp_status *find_labels(const dp_tensor *indices, const dp_tensor *values, int64_t batch,
                               int64_t *starts) {
   const int64_t *rows = indices->data;
@@ -350,7 +350,7 @@ done:
 /* ---- CTCGreedyDecoder ---- */
 typedef struct greedy_state {
   bool merges;
-  int64_t blank; /* negative: from the end */
+  int64_t blank; /* negative: counted from the end */
 } greedy_state;
 
 static dp_status *greedy_create(const dp_kernel_setup *setup, void *memory) {
@@ -362,8 +362,8 @@ static dp_status *greedy_create(const dp_kernel_setup *setup, void *memory) {
              : NULL;
 }
 
-/* The best classes of one example, in `to`; returns how many, and the negated sum of their logits.
- */
+/* Writes the best classes of one example to `to`. Returns how many, and in *score the negated sum
+ * of their logits. */
 static int64_t decode(const dp_tensor *inputs, int64_t example, int64_t time, int64_t blank,
                       bool merges, int64_t *to, double *score_out) {
   int64_t batch = inputs->shape.dims[1], classes = inputs->shape.dims[2], count = 0, last = -1;

@@ -1,11 +1,11 @@
 /* CTCBeamSearchDecoder: the most probable label sequences of each example.
  *
- * Sequences are nodes of a tree: a node's labels are those on the way from the root. At each step
- * every node of the beam takes the probability of staying (a blank, or its last label again) and
- * tries all its children; the best `width` nodes make up the next beam. Probabilities are
- * logarithms, rounded at each step to what TensorFlow keeps, for the order of nearly equal
- * sequences depends on it. Examples are split over the pool; nodes of an example live in an arena
- * of its own. */
+ * A sequence is a node of a tree: its labels are those on the path from the root. At each step
+ * every node of the beam gets the probability of staying (a blank, or its last label again) and
+ * tries all its children. The best `width` nodes are the next beam. Probabilities are logarithms.
+ * They are rounded at each step as TensorFlow rounds them, because the order of nearly equal
+ * sequences depends on it. Examples are split over the pool; the nodes of an example are in an
+ * arena of its own. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -26,15 +26,15 @@ static dp_status *beam_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "merge_repeated", &state->merges);
 }
 
-/* Logarithms of the probabilities of a sequence: that it ends in a blank, in its last label, both.
- */
+/* Log probabilities of a sequence that ends in a blank (`blank`), in its last label (`label`), in
+ * either (`total`). */
 typedef struct chance {
   double total, blank, label;
 } chance;
 static const chance no_chance = {-INFINITY, -INFINITY, -INFINITY};
 
 typedef struct node {
-  struct node *parent, *child, *sibling; /* the first child; the parent's next one */
+  struct node *parent, *child, *sibling; /* the first child; the next child of the parent */
   int64_t label;
   chance before, now;
 } node;
@@ -45,14 +45,14 @@ typedef struct beam {
   node **heap; /* `count` nodes, the worst first */
   int64_t count;
   node **sorted; /* scratch */
-  bool is_float; /* what numbers are rounded to */
+  bool is_float; /* numbers are rounded to float, else kept as double */
 } beam;
 
 static double rounded(const beam *b, double value) {
   return b->is_float ? (double)(float)value : value;
 }
 
-/* log(e^x + e^y), the difference in float whatever the dtype. */
+/* log(e^x + e^y); the logarithm is computed in float for every dtype, as in TensorFlow. */
 static double log_add(const beam *b, double x, double y) {
   if (x == -INFINITY && y == -INFINITY)
     return -INFINITY;
@@ -95,7 +95,7 @@ static void sift_down(beam *b, int64_t at) {
   b->heap[at] = moving;
 }
 
-/* Takes the place of the worst when the beam is full. */
+/* Adds a node; a full beam drops its worst node for it. */
 static void push(beam *b, node *n) {
   if (b->count == b->state->width) {
     b->heap[0]->now = no_chance;
@@ -118,7 +118,7 @@ static int compare_nodes(const void *a, const void *b) {
   return left > right ? -1 : left < right;
 }
 
-/* Empties the heap into `sorted`, the best first; returns how many. */
+/* Empties the heap into `sorted`, best first; returns the number of nodes. */
 static int64_t sort_beam(beam *b) {
   int64_t count = b->count;
   memcpy(b->sorted, b->heap, (size_t)count * sizeof *b->sorted);
@@ -132,7 +132,7 @@ static int64_t sort_beam(beam *b) {
 typedef struct logits {
   const dp_tensor *inputs;
   int64_t from, blank;
-  double norm; /* logarithm of the sum of their exponentials */
+  double norm; /* log of the sum of exp(logit) */
 } logits;
 
 static double chance_of(const beam *b, const logits *l, int64_t label) {
@@ -162,7 +162,7 @@ static void grow(beam *b, node *n, const logits *l) {
     double previous = label == n->label ? n->before.blank : n->before.total;
     double total = rounded(b, chance_of(b, l, label) + previous);
     if (!is_candidate(b, total)) {
-      if (child) /* dropped in this very step: it grows no more either */
+      if (child) /* it was dropped in this step and must not grow either */
         child->before = no_chance;
       continue;
     }
@@ -204,7 +204,7 @@ typedef struct decode_work {
   dp_status **failures;
 } decode_work;
 
-/* Labels from the leaf up to the root, turned around; repeated ones once when they are merged. */
+/* Labels from the leaf up to the root, then reversed. With `merges`, repeated labels count once. */
 static int64_t write_path(const node *leaf, bool merges, int64_t *labels) {
   int64_t count = 0, last = -1;
   for (const node *n = leaf; n->parent; n = n->parent) {

@@ -1,15 +1,16 @@
-/* DepthwiseConv2dNative and its gradients: attributes and shapes around depthwise_core.c. */
+/* DepthwiseConv2dNative and its gradients: the ops read attributes and check shapes. The
+ * convolutions are in products/conv_depthwise.c. */
 #include "kernels/shared/family.h"
 
 #include "kernels/products/conv.h"
-#include "kernels/matmul_internal.h"
 #include "kernels/shared/support.h"
+#include "kernels/shared/widen.h"
 
 static dp_status *depthwise_create(const dp_kernel_setup *setup, void *memory) {
   dp_conv_state *state = memory;
   const dp_window_attrs *attrs = &state->attrs;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
-  state->work = dp_gemm_work_type(state->dtype);
+  state->work = dp_kernel_work_type(state->dtype);
   DP_RETURN_IF_ERROR(dp_window_read(setup->node, 4, &state->attrs));
   if (attrs->strides.spatial[1] != attrs->strides.spatial[2])
     return DP_INVALID("Current implementation only supports equal length strides in the row and "

@@ -1,31 +1,31 @@
-/* Grey dilation of images and its gradients: Dilation2D gives, for each window, the largest sum of
- * a pixel and the filter's value at its place; padding counts for nothing. A gradient goes to the
- * first place that has the largest sum. 16-bit floats are widened, but their sums are compared as
- * rounded, so that equal ones stay equal. */
+/* Grey dilation of images and its gradients. Dilation2D gives, per window, the largest sum of a
+ * pixel and the filter's value at that place; padding is ignored. A gradient goes to the first
+ * place that has the largest sum. 16-bit floats are widened, but sums are rounded before they are
+ * compared, so that sums that are equal in 16 bits stay equal. */
 #include "kernels/shared/family.h"
 
 #include <float.h>
 #include <string.h>
 #include "kernels/isa/isa.h"
-#include "kernels/matmul_internal.h"
+#include "kernels/shared/widen.h"
 #include "kernels/shared/window.h"
 
-#define CHANNELS 64 /* that a gradient looks at together */
+#define CHANNELS 64 /* channels that a gradient handles together */
 
 typedef struct dilation_call {
-  const void *in, *filter, *out; /* of the gradients `out` is what comes back */
+  const void *in, *filter, *out; /* in gradients, `out` is the gradient of the output */
   void *back;
-  dp_window rows, columns; /* dilated: `size` is in taps */
+  dp_window rows, columns; /* dilated: `size` counts taps */
   int64_t depth, in_image;
-  bool is_filter; /* whose gradient it is */
+  bool is_filter; /* the gradient of the filter, else of the input */
   void (*row)(const struct dilation_call *call, int64_t index);
   void (*pixel)(const struct dilation_call *call, int64_t image, int64_t y, int64_t x);
 } dilation_call;
 
-/* A place of the filter that is inside the image. */
+/* A position of the filter that is inside the image. */
 typedef struct tap {
-  int64_t number; /* in the filter; -1: none left */
-  int64_t pixel;  /* elements from the image's begin */
+  int64_t number; /* position in the filter; -1: none left */
+  int64_t pixel;  /* offset in elements from the beginning of the image */
 } tap;
 
 static void seek_tap(const dilation_call *call, int64_t top, int64_t left, tap *t) {
@@ -53,7 +53,7 @@ static void next_tap(const dilation_call *call, int64_t top, int64_t left, tap *
   seek_tap(call, top, left, t);
 }
 
-/* What gets the gradient of a window without any value: its first pixel, or nothing. */
+/* The pixel that gets the gradient of a window without a value: its first pixel, or -1. */
 static int64_t default_pixel(const dilation_call *call, int64_t top, int64_t left) {
   int64_t y = top < 0 ? 0 : top, x = left < 0 ? 0 : left;
   return y < call->rows.in && x < call->columns.in ? (y * call->columns.in + x) * call->depth : -1;
@@ -219,11 +219,11 @@ static int64_t cost_of_row(const dilation_call *call) {
   return call->columns.out * call->depth * call->rows.size * call->columns.size + 1;
 }
 
-/* Takes operands in the type of the work and narrows the result; `result` is the op's output. */
+/* Runs `body` on operands in the work type and narrows the result into the op's output. */
 typedef void (*body_fn)(dp_op_context *context, dilation_call *call, void *data, int64_t images);
 static dp_status *run(dp_op_context *context, dilation_call *call, dp_tensor *result,
                       body_fn body) {
-  dp_dtype work = dp_gemm_work_type(result->dtype);
+  dp_dtype work = dp_kernel_work_type(result->dtype);
   const void **const targets[3] = {&call->in, &call->filter, &call->out};
   dp_buffer *buffers[4] = {NULL};
   dp_status *status = NULL;
@@ -233,7 +233,7 @@ static dp_status *run(dp_op_context *context, dilation_call *call, dp_tensor *re
   for (int32_t i = 0; i < context->input_count; ++i)
     DP_GOTO_IF_ERROR(
         status, done,
-        dp_gemm_widen(context, dp_op_input(context, i), work, targets[i], &buffers[i]));
+        dp_kernel_widen_tensor(context, dp_op_input(context, i), work, targets[i], &buffers[i]));
   if (result->dtype != work) {
     DP_GOTO_IF_ERROR(status, done,
                      dp_buffer_create((size_t)result->shape.elements * sizeof(float), &buffers[3]));
@@ -241,7 +241,7 @@ static dp_status *run(dp_op_context *context, dilation_call *call, dp_tensor *re
   }
   body(context, call, data, dp_op_input(context, 0)->shape.dims[0]);
   if (result->dtype != work)
-    dp_gemm_narrow(context, data, result);
+    dp_kernel_narrow_tensor(context, data, result);
 done:
   for (int i = 0; i < 4; ++i)
     dp_buffer_release(buffers[i]);
@@ -262,7 +262,7 @@ static dp_status *forward_compute(dp_op_context *context, void *memory) {
   return shape.elements == 0 ? NULL : run(context, &call, output, forward);
 }
 
-/* The filter's gradient is one sum over all images, so it stays on one thread. */
+/* The filter's gradient is one sum over all images, so it runs on one thread. */
 static void backward(dp_op_context *context, dilation_call *call, void *data, int64_t images) {
   call->back = data;
   if (call->is_filter)

@@ -1,5 +1,5 @@
-/* Grey dilation for one type: ELEMENT is the type, LOWEST its smallest value, ROUND(x) a sum as the
- * op's dtype holds it, NAMED(x) the type's name of x. */
+/* Grey dilation for one type. The includer defines ELEMENT (the type), LOWEST (its smallest value),
+ * ROUND(x) (rounds a sum to the op's dtype) and NAMED(x) (the name of function x for this type). */
 
 static void NAMED(forward_row)(const dilation_call *call, int64_t index) {
   const dp_window *rows = &call->rows, *columns = &call->columns;
@@ -22,8 +22,8 @@ static void NAMED(forward_row)(const dilation_call *call, int64_t index) {
   }
 }
 
-/* Which tap gives the maximum, for `count` channels from d on: its number, and its pixel in the
- * image. Both stay as they are where no tap has a value. */
+/* Finds the tap with the maximum for `count` channels from d on: its number, and its pixel in the
+ * image. Both are left unchanged for channels where no tap has a value. */
 static void NAMED(find_taps)(const dilation_call *call, const ELEMENT *in, int64_t top,
                              int64_t left, int64_t d, int64_t count, int64_t *numbers,
                              int64_t *pixels) {

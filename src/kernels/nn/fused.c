@@ -1,23 +1,24 @@
-/* _FusedMatMul and _FusedConv2D: a product or a convolution whose pieces get their bias (or a
- * normalization that is known beforehand) and activation while they are in the cache. The planner
- * makes these nodes out of chains. */
+/* _FusedMatMul and _FusedConv2D: a matrix product or a convolution that adds a bias (or applies a
+ * batch normalization with known statistics) and an activation to each piece of the result while
+ * the piece is in the cache. The planner makes these nodes out of chains of ops. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 #include <string.h>
-#include "kernels/products/conv.h"
 #include "kernels/loops/activation.h"
 #include "kernels/loops/binary.h"
 #include "kernels/loops/unary.h"
-#include "kernels/matmul_internal.h"
+#include "kernels/products/conv.h"
+#include "kernels/products/gemm.h"
+#include "kernels/shared/widen.h"
 
 typedef struct fused_state {
-  dp_conv_state conv; /* dtype and work of both ops; the rest of convolutions */
+  dp_conv_state conv; /* `dtype` and `work` are used by both ops, the rest by convolutions */
   bool transpose_a, transpose_b;
   bool normalizes; /* FusedBatchNorm instead of BiasAdd */
   double epsilon, alpha;
   dp_binary_fn add, multiply;
-  dp_activation_fn activate; /* one of the two, or neither */
+  dp_activation_fn activate; /* at most one of the two is set */
   dp_unary_fn apply;
 } fused_state;
 
@@ -25,7 +26,7 @@ typedef struct fused_state {
 static dp_status *read_activation(dp_view name, fused_state *state) {
   static const struct {
     const char *name;
-    dp_activation loop;
+    dp_activation_loop loop;
   } activations[] = {{"Relu", DP_ACTIVATION_relu},
                      {"Relu6", DP_ACTIVATION_relu6},
                      {"LeakyRelu", DP_ACTIVATION_leaky_relu},
@@ -70,7 +71,7 @@ static dp_status *read_fusion(const dp_node *node, fused_state *state) {
 static dp_status *matmul_create(const dp_kernel_setup *setup, void *memory) {
   fused_state *state = memory;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->conv.dtype));
-  state->conv.work = dp_gemm_work_type(state->conv.dtype);
+  state->conv.work = dp_kernel_work_type(state->conv.dtype);
   DP_RETURN_IF_ERROR(dp_node_get_bool(setup->node, "transpose_a", &state->transpose_a));
   DP_RETURN_IF_ERROR(dp_node_get_bool(setup->node, "transpose_b", &state->transpose_b));
   return read_fusion(setup->node, state);
@@ -85,7 +86,7 @@ static dp_status *conv_create(const dp_kernel_setup *setup, void *memory) {
 /* ---- The end of a piece ---- */
 typedef struct ending {
   const fused_state *state;
-  const char *factor, *bias; /* a value a column; factor may be NULL */
+  const char *factor, *bias; /* one value per column; factor may be NULL */
   dp_buffer *factor_buffer, *bias_buffer;
 } ending;
 
@@ -94,7 +95,7 @@ static void finish_piece(const void *arg, void *c, int64_t stride, int64_t rows,
   const ending *end = arg;
   const fused_state *state = end->state;
   size_t size = dp_dtype_size(state->conv.work);
-  /* Dense pieces go as one block; else row by row. */
+  /* A dense piece is done as one block, any other row by row. */
   int64_t step = stride == columns ? rows : 1;
   for (int64_t row = 0; row < rows; row += step) {
     char *at = (char *)c + (size_t)(row * stride) * size;
@@ -109,7 +110,7 @@ static void finish_piece(const void *arg, void *c, int64_t stride, int64_t rows,
   }
 }
 
-/* Scale and offset of a normalization with known mean and variance. */
+/* Folds a normalization with known mean and variance into factor and bias. */
 static void fold_normalization(const fused_state *state, int64_t count,
                                const void *const *arguments, void *factor, void *bias) {
   for (int64_t i = 0; i < count; ++i) {
@@ -160,7 +161,8 @@ static dp_status *ending_init(ending *end, dp_op_context *context, int64_t colum
                       "vs. %lld columns",
                       dp_shape_text(&bias->shape), (long long)columns);
   const void *data;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, bias, end->state->conv.work, &data, &end->bias_buffer));
+  DP_RETURN_IF_ERROR(
+      dp_kernel_widen_tensor(context, bias, end->state->conv.work, &data, &end->bias_buffer));
   end->bias = data;
   return NULL;
 }

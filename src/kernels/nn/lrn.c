@@ -1,11 +1,15 @@
-/* Local response normalization over neighbouring channels, and its gradient. With N_j = bias +
- * alpha * (sum of x_k^2 over |k - j| <= radius), y_j = x_j / N_j^beta. Sums slide along a pixel's
- * channels in double, so every channel costs the same whatever the radius. */
+/* Local response normalization over neighbouring channels, and its gradient:
+ *
+ *   N_j = bias + alpha * (sum of x_k^2 over |k - j| <= radius)
+ *   y_j = x_j / N_j^beta
+ *
+ * Sums slide along the channels of a pixel, in double, so that the cost per channel does not depend
+ * on the radius. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 #include <string.h>
-#include "kernels/matmul_internal.h"
+#include "kernels/shared/widen.h"
 
 typedef struct lrn_state {
   dp_dtype dtype;
@@ -56,8 +60,8 @@ static void run_pixels(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* dx_k = g_k N_k^-beta - 2 alpha beta x_k (sum of g_j y_j / N_j over |k - j| <= radius). The
- * result's memory holds g_j y_j / N_j first; x^-beta of the window is in `powers`. */
+/* dx_k = g_k N_k^-beta - 2 alpha beta x_k (sum of g_j y_j / N_j over |k - j| <= radius). `powers`
+ * holds N_j^-beta and `terms` holds g_j y_j / N_j. */
 static void run_gradient_pixels(void *arg, int64_t begin, int64_t end) {
   const lrn_work *work = arg;
   const lrn_state *state = work->state;
@@ -90,7 +94,7 @@ static void run_gradient_pixels(void *arg, int64_t begin, int64_t end) {
   dp_free(powers);
 }
 
-/* Into output 0, through a buffer when it has 16-bit floats. */
+/* Runs into output 0, through a buffer of floats when the output has 16-bit floats. */
 static dp_status *run_all(dp_op_context *context, lrn_work *work, const dp_shape *shape,
                           dp_range_fn run) {
   dp_tensor *output;
@@ -105,7 +109,7 @@ static dp_status *run_all(dp_op_context *context, lrn_work *work, const dp_shape
   }
   dp_op_for(context, shape->elements / work->channels, work->channels * 40, run, work);
   if (result)
-    dp_gemm_narrow(context, result->data, output);
+    dp_kernel_narrow_tensor(context, result->data, output);
   dp_buffer_release(result);
   return NULL;
 }
@@ -118,7 +122,7 @@ static dp_status *lrn_compute(dp_op_context *context, void *memory) {
   lrn_work work = {.state = memory, .channels = shape.dims[3]};
   const void *data;
   dp_buffer *buffer;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, input, DP_FLOAT, &data, &buffer));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, input, DP_FLOAT, &data, &buffer));
   work.x = data;
   dp_status *status = run_all(context, &work, &shape, run_pixels);
   dp_buffer_release(buffer);
@@ -138,7 +142,7 @@ static dp_status *lrn_gradient_compute(dp_op_context *context, void *memory) {
   dp_status *status = NULL;
   for (int i = 0; i < 3 && !status; ++i) {
     const void *data = NULL;
-    status = dp_gemm_widen(context, dp_op_input(context, i), DP_FLOAT, &data, &buffers[i]);
+    status = dp_kernel_widen_tensor(context, dp_op_input(context, i), DP_FLOAT, &data, &buffers[i]);
     *operands[i] = data;
   }
   if (!status)

@@ -1,16 +1,16 @@
-/* FusedBatchNorm of all versions and its gradient, in both layouts, for training and inference.
+/* FusedBatchNorm (all versions) and its gradient, in both layouts, for training and inference.
  *
- * Statistics are always float, whatever the images are; 16-bit images are widened as a whole. The
- * images are walked in pieces: `piece` rows of all channels, or one plane when channels come first.
- * Sums are taken piece by piece into a table that is then summed in double. */
+ * Statistics are always float; 16-bit images are widened as a whole. Images are walked in pieces:
+ * `piece` rows of all channels, or one plane when channels come first. Each piece writes its sums
+ * to a row of a table; the table is then summed in double. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 #include <string.h>
 #include "kernels/loops/norm.h"
-#include "kernels/matmul_internal.h"
+#include "kernels/shared/widen.h"
 
-#define PIECE 8192 /* values of one piece, roughly: what the nearest cache keeps */
+#define PIECE 8192 /* values per piece, roughly: they fit the first-level cache */
 
 typedef struct norm_state {
   dp_dtype dtype;
@@ -39,10 +39,10 @@ static dp_status *norm_create(const dp_kernel_setup *setup, void *memory) {
 /* ---- Images in pieces ---- */
 typedef struct norm_work {
   const norm_state *state;
-  int64_t rows, channels, inner; /* rows: of channels, or images; inner: values of a plane */
+  int64_t rows, channels, inner; /* rows: of channels, or images; inner: values per plane */
   int64_t piece, pieces;
   const float *x, *g, *mean;
-  const float *factor, *offset, *slope; /* a value a channel */
+  const float *factor, *offset, *slope; /* one value per channel */
   float *y;
   float *sums, *products; /* [pieces, channels]; products are squares in statistics */
 } norm_work;
@@ -137,8 +137,8 @@ static void run_step(dp_op_context *context, const norm_work *work, step step) {
     dp_op_for(context, work->pieces, work->piece * work->channels / 3 + 10, run_pieces, &it);
 }
 
-/* Sums of the table a channel, times `factor`. Some channels at a time, whose sums do not wait for
- * each other. */
+/* to[c] = factor * sum of column c of the table. TOGETHER columns at a time, so that their
+ * additions do not wait for each other. */
 #define TOGETHER 8
 static void join(const norm_work *work, const float *table, double factor, float *to) {
   for (int64_t first = 0; first < work->channels; first += TOGETHER) {
@@ -152,8 +152,8 @@ static void join(const norm_work *work, const float *table, double factor, float
   }
 }
 
-/* Squares of distances from a piece's mean become those from the mean of all: they grow by that of
- * the two means, once for each value. */
+/* Turns sums of squared distances from the mean of a piece into squared distances from the mean of
+ * all: squares += count * (mean of the piece - mean of all)^2. */
 static void shift_squares(const norm_work *work) {
   for (int64_t i = 0; i < work->pieces; ++i) {
     int64_t rows = work->rows - i * work->piece;
@@ -230,7 +230,7 @@ static void fill_nan(const norm_outputs *out) {
       ((float *)all[i]->data)[c] = NAN;
 }
 
-/* Mean and variance of the images into the saved spaces, and the running ones. */
+/* Writes mean and variance of the images to the saved outputs, and updates the running ones. */
 static void find_statistics(dp_op_context *context, norm_work *work, const norm_outputs *out) {
   const norm_state *state = work->state;
   double count = (double)work->rows * (double)work->inner;
@@ -303,12 +303,12 @@ static dp_status *norm_compute(dp_op_context *context, void *memory) {
   const void *data;
   dp_buffer *widened = NULL, *result = NULL;
   dp_status *status;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, x, DP_FLOAT, &data, &widened));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, x, DP_FLOAT, &data, &widened));
   work.x = data;
   work.y = widened ? widened->data : out.y->data;
   DP_GOTO_IF_ERROR(status, done, run_forward(context, &work, &out));
   if (widened)
-    dp_gemm_narrow(context, work.y, out.y);
+    dp_kernel_narrow_tensor(context, work.y, out.y);
 done:
   dp_buffer_release(widened);
   dp_buffer_release(result);
@@ -391,14 +391,14 @@ static dp_status *gradient_compute(dp_op_context *context, void *memory) {
   const void *data;
   dp_buffer *x_buffer = NULL, *g_buffer = NULL;
   dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, x, DP_FLOAT, &data, &x_buffer));
+  DP_GOTO_IF_ERROR(status, done, dp_kernel_widen_tensor(context, x, DP_FLOAT, &data, &x_buffer));
   work.x = data;
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, g, DP_FLOAT, &data, &g_buffer));
+  DP_GOTO_IF_ERROR(status, done, dp_kernel_widen_tensor(context, g, DP_FLOAT, &data, &g_buffer));
   work.g = data;
   work.y = x_buffer ? x_buffer->data : outputs[0]->data;
   DP_GOTO_IF_ERROR(status, done, run_gradient(context, &work, outputs[1]->data, outputs[2]->data));
   if (x_buffer)
-    dp_gemm_narrow(context, work.y, outputs[0]);
+    dp_kernel_narrow_tensor(context, work.y, outputs[0]);
 done:
   dp_buffer_release(x_buffer);
   dp_buffer_release(g_buffer);

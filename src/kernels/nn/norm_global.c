@@ -1,18 +1,18 @@
-/* BatchNormWithGlobalNormalization and its gradient, the first batch normalization of TensorFlow:
- * each channel, the last dimension, has a mean and a variance that are given. Works in doubles;
- * sums over a channel are made row by row. */
+/* BatchNormWithGlobalNormalization and its gradient, TensorFlow's first batch normalization. The
+ * mean and the variance of each channel (the last dimension) are inputs. Computed in double; sums
+ * over a channel are made row by row. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 
-typedef struct norm_state {
+typedef struct global_norm_state {
   dp_dtype dtype;
   float epsilon;
-  bool scales; /* gamma counts */
-} norm_state;
+  bool scales; /* whether gamma is applied */
+} global_norm_state;
 
 static dp_status *norm_create(const dp_kernel_setup *setup, void *memory) {
-  norm_state *state = memory;
+  global_norm_state *state = memory;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
   DP_RETURN_IF_ERROR(dp_node_get_float(setup->node, "variance_epsilon", &state->epsilon));
   return dp_node_get_bool(setup->node, "scale_after_normalization", &state->scales);
@@ -35,7 +35,7 @@ static void set(dp_tensor *tensor, int64_t at, double value) {
     ((uint16_t *)tensor->data)[at] = dp_half_from_float((float)value);
 }
 
-/* Input `slot` has this rank; vectors have one number a channel. */
+/* Checks the rank of input `slot`; vectors must have one number per channel. */
 static dp_status *check(dp_op_context *context, int32_t slot, const char *name, int rank) {
   const dp_shape *shape = &dp_op_input(context, slot)->shape;
   const dp_shape *input = &dp_op_input(context, 0)->shape;
@@ -51,7 +51,7 @@ static dp_status *check(dp_op_context *context, int32_t slot, const char *name, 
 typedef struct norm_call {
   const dp_tensor *input;
   dp_tensor *output;
-  const double *factor, *shift; /* one a channel */
+  const double *factor, *shift; /* one value per channel */
   int64_t channels;
 } norm_call;
 
@@ -63,13 +63,13 @@ static void scale_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* A table of `count` doubles a channel. */
+/* A table with `count` doubles per channel. */
 static dp_status *make_table(int64_t channels, size_t count, dp_buffer **buffer_out) {
   return dp_buffer_create((size_t)channels * count * sizeof(double), buffer_out);
 }
 
 static dp_status *norm_compute(dp_op_context *context, void *memory) {
-  const norm_state *state = memory;
+  const global_norm_state *state = memory;
   static const char *const names[] = {"input", "mean", "var", "beta", "gamma"};
   for (int32_t i = 0; i < 5; ++i)
     DP_RETURN_IF_ERROR(check(context, i, names[i], i ? 1 : 4));
@@ -93,7 +93,7 @@ static dp_status *norm_compute(dp_op_context *context, void *memory) {
 }
 
 /* ---- Gradient ---- */
-/* Sums over all pixels: of the gradient, and of the gradient times the distance from the mean. */
+/* Sums over all pixels, per channel: the gradient, and the gradient times (input - mean). */
 static void sum_channels(dp_op_context *context, double *sums, double *products) {
   const dp_tensor *input = dp_op_input(context, 0), *gradient = dp_op_input(context, 4);
   int64_t channels = input->shape.dims[3];
@@ -127,7 +127,7 @@ static dp_status *check_gradient(dp_op_context *context) {
 }
 
 static dp_status *gradient_compute(dp_op_context *context, void *memory) {
-  const norm_state *state = memory;
+  const global_norm_state *state = memory;
   dp_tensor *outputs[5];
   DP_RETURN_IF_ERROR(check_gradient(context));
   DP_RETURN_IF_ERROR(allocate_gradients(context, outputs));
@@ -157,7 +157,7 @@ static dp_status *gradient_compute(dp_op_context *context, void *memory) {
 #define NORM(name, body)                                                                           \
   {                                                                                                \
     .op = name, .types = {{"T", DP_SET(HALF) | DP_SET(FLOAT) | DP_SET(DOUBLE)}},                   \
-    .state_size = sizeof(norm_state), .create = norm_create, .compute = body                       \
+    .state_size = sizeof(global_norm_state), .create = norm_create, .compute = body                \
   }
 static const dp_kernel rows[] = {
     NORM("BatchNormWithGlobalNormalization", norm_compute),

@@ -1,15 +1,15 @@
-/* MaxPool and AvgPool in two and three dimensions, a row of output pixels at a time. Where windows
- * share many rows, what they have in each row is found once and kept in a ring, and then joined.
- * Rows of output pixels are what threads share. */
+/* MaxPool and AvgPool in two and three dimensions. The work is done one row of output pixels at a
+ * time; threads share these rows. Where windows overlap in many rows, the result of each input row
+ * is computed once, kept in a ring, and then combined. */
 #include "kernels/shared/family.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "kernels/matmul_internal.h"
 #include "kernels/nn/pool_internal.h"
 #include "kernels/shared/support.h"
+#include "kernels/shared/widen.h"
 
 #define ALIGNMENT 64
 
@@ -29,7 +29,7 @@ static dp_status *refuse_sizes(const dp_pooling_state *state, const dp_window_va
                     (long long)sizes->depth);
 }
 
-/* "MaxPoolingGrad" or "MaxPooling3dGrad", as messages name the kernel of MaxPoolGrad. */
+/* The kernel's name in error messages: "MaxPoolingGrad" or "MaxPooling3dGrad" for MaxPoolGrad. */
 const char *dp_pooling_name(const dp_node *node) {
   const char *op = node->op->name, *gradient = strstr(op, "Grad");
   char *text = dp_shape_text_buffer();
@@ -70,7 +70,7 @@ dp_status *dp_pooling_create(const dp_kernel_setup *setup, void *memory) {
   const dp_node *node = setup->node;
   const char *op = node->op->name;
   DP_RETURN_IF_ERROR(dp_node_get_type(node, "T", &state->dtype));
-  state->work = dp_gemm_work_type(state->dtype);
+  state->work = dp_kernel_work_type(state->dtype);
   state->fns = &dp_pooling_table()->fns[state->work];
   state->rows = row_loops(state->dtype);
   state->is_average = strncmp(op, "AvgPool", 7) == 0;
@@ -132,7 +132,7 @@ static dp_status *plan_pixels(const dp_window_attrs *attrs, dp_pooling_plan *pla
   return NULL;
 }
 
-/* TensorFlow starts from the lowest number, infinities aside. */
+/* TensorFlow starts from the lowest finite number, not from minus infinity. */
 static double lowest_number(dp_dtype dtype) {
   return dtype == DP_HALF       ? -65504
          : dtype == DP_BFLOAT16 ? -0x1.fep127
@@ -205,7 +205,7 @@ dp_pooling_span dp_pooling_span_over(const dp_pooling_plan *plan, int64_t index)
   return span;
 }
 
-/* The most pixels of its dimension that a window has. */
+/* The most pixels that a window has along its dimension. */
 static int64_t most_under(const dp_window *window) {
   return window->size < window->in ? window->size : window->in;
 }
@@ -233,7 +233,7 @@ typedef struct pool_work {
   char *to;
 } pool_work;
 
-/* Rows of output pixels: [batch, depth, height]. */
+/* Rows of output pixels, counted over [batch, depth, height]. */
 static void run_rows(void *arg, int64_t begin, int64_t end) {
   const pool_work *work = arg;
   const dp_pooling_plan *plan = work->plan;
@@ -250,7 +250,8 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
   dp_free(rows);
 }
 
-/* The same with parts: what the windows have of one row of the height, in all of their depth. */
+/* Rows as in run_rows, with parts. A part is the result of the windows over one row of the height,
+ * in the whole depth of the window. */
 static void run_parts(void *arg, int64_t begin, int64_t end) {
   const pool_work *work = arg;
   const dp_pooling_plan *plan = work->plan;
@@ -286,7 +287,7 @@ static void run_parts(void *arg, int64_t begin, int64_t end) {
   dp_free(rows);
 }
 
-/* Place x of the windows of integers for a whole row of output pixels. */
+/* Combines position x of the windows into a whole row of output pixels, for integers. */
 static void take_place_in_row(const pool_work *work, const char *row, char *to, int64_t x) {
   const dp_window *w = &work->plan->dims[2];
   size_t size = dp_dtype_size(work->state->work);
@@ -300,7 +301,7 @@ static void take_place_in_row(const pool_work *work, const char *row, char *to, 
                                    end - begin, channels, w->stride * channels);
 }
 
-/* Rows of output pixels of integers: [batch, height]. */
+/* Rows of output pixels of integers, counted over [batch, height]. */
 static void run_integers(void *arg, int64_t begin, int64_t end) {
   const pool_work *work = arg;
   const dp_window *d = work->plan->dims;
@@ -317,7 +318,7 @@ static void run_integers(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Groups of neighbouring channels. */
+/* Pools groups of neighbouring channels instead of pixels. */
 static void run_channels(void *arg, int64_t begin, int64_t end) {
   const pool_work *work = arg;
   int64_t window = work->plan->depth_window;
@@ -329,7 +330,7 @@ static void run_channels(void *arg, int64_t begin, int64_t end) {
                                    end - begin, 1, window);
 }
 
-/* Vectors that are loaded and stored for one of the output, without parts and with them. */
+/* The cost per output vector in loads and stores: whole windows, or with parts. */
 static int64_t whole_cost(const dp_window *d) {
   return d[0].size * d[1].size * d[2].size + 1;
 }
@@ -377,13 +378,13 @@ static dp_status *pool_compute(dp_op_context *context, void *memory) {
   const void *from;
   dp_buffer *widened = NULL, *result = NULL;
   dp_status *status;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, input, state->work, &from, &widened));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, input, state->work, &from, &widened));
   work.from = from;
   DP_GOTO_IF_ERROR(status, done,
                    dp_buffer_create((size_t)plan.out.elements * sizeof(float), &result));
   work.to = result->data;
   run_pool(context, &work);
-  dp_gemm_narrow(context, result->data, output);
+  dp_kernel_narrow_tensor(context, result->data, output);
 done:
   dp_buffer_release(widened);
   dp_buffer_release(result);

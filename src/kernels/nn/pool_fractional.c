@@ -1,8 +1,9 @@
 /* Fractional pooling: FractionalAvgPool, FractionalMaxPool and their gradients.
  *
- * Rows and columns are cut into cells of k or k + 1 pixels, at random places that the op gives out
- * as two sequences of borders; its gradient takes them. Cells may share their last pixels with the
- * next ("overlapping"). An op that is told to be deterministic keeps its first borders. */
+ * Rows and columns are divided into cells of k or k + 1 pixels at random borders. The op returns
+ * the borders as two sequences, which its gradient takes as inputs. With `overlapping`, a cell
+ * shares its last pixels with the next cell. With `deterministic`, the op keeps the borders of its
+ * first run. */
 #include "kernels/shared/family.h"
 
 #include <float.h>
@@ -16,12 +17,12 @@ typedef struct span {
 } span;
 
 typedef struct fraction_call {
-  const void *in, *out; /* of the gradients `out` is what comes back */
+  const void *in, *out; /* in gradients, `out` is the gradient of the output */
   void *back;
   double *sums;
   const int64_t *rows, *columns; /* borders: one more than cells */
   int64_t in_rows, in_columns, out_rows, out_columns, depth;
-  int64_t in_image; /* elements */
+  int64_t in_image; /* elements per image */
   bool overlaps;
   void (*run)(const struct fraction_call *call, int64_t index);
 } fraction_call;
@@ -90,7 +91,7 @@ typedef struct fraction_state {
   bool is_pseudo_random, overlaps, is_deterministic, is_average;
   pthread_mutex_t lock;
   bool has_lock;
-  int64_t *kept[2]; /* borders of rows and columns */
+  int64_t *kept[2]; /* borders of rows and columns, when deterministic */
   int64_t kept_counts[2];
 } fraction_state;
 
@@ -135,7 +136,7 @@ static void fraction_destroy(void *memory) {
   dp_random_source_deinit(&state->source);
 }
 
-/* One random shift of evenly spread borders, small enough that no cell differs by more than one. */
+/* Evenly spread borders with one random shift; cell sizes differ by at most one. */
 static dp_status *draw_shift(dp_op_context *context, fraction_state *state, int64_t in, int64_t out,
                              int64_t *borders) {
   dp_philox generator;
@@ -153,7 +154,8 @@ static dp_status *draw_shift(dp_op_context *context, fraction_state *state, int6
   return NULL;
 }
 
-/* Sizes in random order: borders[i + 1] holds the size of cell i until they are added up. */
+/* Cell sizes in random order: borders[i + 1] holds the size of cell i until the sizes are
+ * summed. */
 static dp_status *draw_sizes(dp_op_context *context, fraction_state *state, int64_t in, int64_t out,
                              int64_t *borders) {
   dp_philox generator;
@@ -257,8 +259,8 @@ static dp_status *check_borders(const dp_tensor *borders, const char *what, int6
   return NULL;
 }
 
-/* Fills the call from the shapes of input and of what comes back; borders are inputs `first` and
- * the next. */
+/* Fills the call from the shapes of the input and of the output's gradient. The borders are inputs
+ * `first` and `first` + 1. */
 static dp_status *plan_back(dp_op_context *context, const dp_shape *in, const dp_tensor *back,
                             int32_t first, fraction_call *call) {
   const int64_t *out = back->shape.dims;

@@ -1,5 +1,5 @@
-/* Fractional pooling for one type: ELEMENT is the type, LOWEST its smallest value, NAMED(x) its
- * name of x. */
+/* Fractional pooling for one type. The includer defines ELEMENT (the type), LOWEST (its smallest
+ * value) and NAMED(x) (the name of function x for this type). */
 
 static void NAMED(average_row)(const fraction_call *call, int64_t index) {
   const ELEMENT *in = (const ELEMENT *)call->in + index / call->out_rows * call->in_image;
@@ -37,7 +37,7 @@ static void NAMED(maximum_row)(const fraction_call *call, int64_t index) {
   }
 }
 
-/* One image. Sums are made in double, whatever the type, and converted at the end. */
+/* One image. Sums are made in double for every type and converted at the end. */
 static void NAMED(average_back)(const fraction_call *call, int64_t image) {
   const ELEMENT *out =
       (const ELEMENT *)call->out + image * call->out_rows * call->out_columns * call->depth;
@@ -60,7 +60,7 @@ static void NAMED(average_back)(const fraction_call *call, int64_t image) {
     to[i] = (ELEMENT)sums[i];
 }
 
-/* Where the first of the largest values of a cell is, from the image's begin. */
+/* The offset, within the image, of the first of the largest values of a cell. */
 static int64_t NAMED(find_maximum)(const fraction_call *call, const ELEMENT *in, span rows,
                                    span columns, int64_t d) {
   int64_t best = -1;

@@ -1,18 +1,19 @@
-/* Gradients of poolings, and MaxPoolWithArgmax. The gradient of a maximum goes to the first place
- * in the window that holds it, found again from the input (pool_places.c has the one that is told
- * the place); of a three-dimensional one, to all places that hold it. Floats are taken a row at a
- * time, and rows are what threads share. Integers and a few odd windows are taken pixel by pixel,
- * 16-bit floats being widened then, and images and blocks of channels are shared. */
+/* Gradients of pooling, and MaxPoolWithArgmax. The gradient of a 2-D maximum goes to the first
+ * place in the window that holds it; of a 3-D maximum, to all places that hold it. Places are found
+ * again from the input; pool_places.c has the gradient that gets them as an input.
+ *
+ * Floats are done row by row; threads share rows. Integers and a few unusual windows are done pixel
+ * by pixel, with 16-bit floats widened; threads then share images and blocks of channels. */
 #include "kernels/shared/family.h"
 
 #include <stdatomic.h>
 #include <string.h>
-#include "kernels/matmul_internal.h"
 #include "kernels/nn/pool_internal.h"
 #include "kernels/shared/support.h"
+#include "kernels/shared/widen.h"
 
-#define BLOCK 128          /* channels of one task */
-#define PLACES_AT_ONCE 256 /* that are checked before they are written to */
+#define BLOCK 128          /* channels per task */
+#define PLACES_AT_ONCE 256 /* places that are checked before any is written to */
 
 typedef struct gradient_work gradient_work;
 typedef void (*pixel_fn)(const gradient_work *work, int64_t image, int64_t index, int64_t channel,
@@ -21,13 +22,13 @@ struct gradient_work {
   const dp_pooling_state *state;
   const dp_pooling_plan *plan;
   pixel_fn run;     /* NULL: always row by row */
-  bool zeroes;      /* the result, whose pixels are the input's, starts as zeros */
-  int32_t slots[3]; /* of the inputs that are the next three; negative: none */
+  bool zeroes;      /* the result has the input's shape and must start as zeros */
+  int32_t slots[3]; /* which inputs the next three pointers are; negative: none */
   const char *in, *out, *gradient;
   char *to;
-  char *places; /* of MaxPoolWithArgmax and its gradient */
+  char *places; /* MaxPoolWithArgmax and its gradient only */
   dp_dtype place_type;
-  atomic_bool failed; /* a place is wrong */
+  atomic_bool failed; /* a place is out of range */
   dp_buffer *buffers[4];
 };
 
@@ -37,7 +38,7 @@ static int64_t place(const gradient_work *work, int64_t image, int64_t pixels, i
          (int64_t)dp_dtype_size(work->state->work);
 }
 
-/* Where the window's largest elements are: pixel numbers within the image. */
+/* Finds the largest elements of a window: their pixel numbers within the image. */
 static void find_largest(const gradient_work *work, int64_t image, int64_t index, int64_t channel,
                          int64_t count, char *best, int32_t *where) {
   const dp_pooling_plan *plan = work->plan;
@@ -101,8 +102,8 @@ static void place_pixel(const gradient_work *work, int64_t image, int64_t index,
   }
 }
 
-/* The window over which TensorFlow spreads the gradient of an average: a window larger than the
- * image is cut at the end only, although the average itself was taken over less. */
+/* The window over which TensorFlow spreads the gradient of an average. A window that is larger than
+ * the image is cut only at its end, although the average was taken over fewer pixels. */
 static dp_pooling_box spread_box(const dp_pooling_plan *plan, int64_t index) {
   dp_pooling_box box = dp_pooling_box_of(plan, index);
   for (int i = 0; i < DP_WINDOW_DIMS; ++i)
@@ -129,7 +130,7 @@ static void spread_pixel(const gradient_work *work, int64_t image, int64_t index
 }
 
 /* ---- Row by row ---- */
-/* Rows of output pixels: [batch, depth, height]. */
+/* Rows of output pixels, counted over [batch, depth, height]. */
 static void pick_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
   const dp_pooling_plan *plan = work->plan;
@@ -147,7 +148,7 @@ static void pick_rows(void *arg, int64_t begin, int64_t end) {
   dp_free(rows);
 }
 
-/* The rows of windows of `span`. */
+/* Lists the rows of windows in `span`. */
 static void list_sources(const gradient_work *work, int64_t image, const dp_pooling_span *span,
                          dp_pooling_source *sources) {
   const dp_pooling_plan *plan = work->plan;
@@ -163,12 +164,13 @@ static void list_sources(const gradient_work *work, int64_t image, const dp_pool
     }
 }
 
-/* The most rows of windows over a row of pixels. */
+/* The most rows of windows over one row of pixels. */
 static int64_t most_sources(const dp_pooling_plan *plan) {
   return dp_pooling_most_over(&plan->dims[0]) * dp_pooling_most_over(&plan->dims[1]);
 }
 
-/* Rows of input pixels: [batch, depth, height]. Shares stay as long as the windows are the same. */
+/* Rows of input pixels, counted over [batch, depth, height]. Shares are recomputed only when the
+ * windows change. */
 static void return_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
   const dp_pooling_plan *plan = work->plan;
@@ -200,7 +202,8 @@ static void return_rows(void *arg, int64_t begin, int64_t end) {
   dp_free(sources);
 }
 
-/* The places of a row of windows, whose first pixel without padding is `first`, as indices. */
+/* Writes the places of a row of windows as indices. `first` is the first pixel of the row, padding
+ * not counted. */
 static void write_indices(const gradient_work *work, const uint8_t *places, const int64_t *offsets,
                           int64_t first, int64_t at) {
   int64_t channels = work->plan->channels, step = work->plan->dims[2].stride * channels;
@@ -217,7 +220,7 @@ static void write_indices(const gradient_work *work, const uint8_t *places, cons
     }
 }
 
-/* Rows of output pixels with their places: [batch, height]. */
+/* Rows of output pixels with their places, counted over [batch, height]. */
 static void index_rows(void *arg, int64_t begin, int64_t end) {
   const gradient_work *work = arg;
   const dp_pooling_plan *plan = work->plan;
@@ -240,7 +243,8 @@ static void index_rows(void *arg, int64_t begin, int64_t end) {
   dp_free(places);
 }
 
-/* Averages over windows larger than the image are spread otherwise (spread_box). */
+/* Whether the work can go row by row. Integers cannot, nor averages over windows larger than the
+ * image (spread_box), nor places that do not fit a byte. */
 static bool has_rows(const gradient_work *work) {
   const dp_window *d = work->plan->dims;
   if (!work->state->rows || work->plan->in.elements == 0 || work->plan->out.elements == 0)
@@ -305,7 +309,7 @@ static void release_buffers(gradient_work *work) {
     dp_buffer_release(work->buffers[i]);
 }
 
-/* Widens the operands, runs into a buffer and narrows the result. */
+/* Widens the operands, runs into a buffer of floats and narrows the result. */
 static dp_status *run_widened(dp_op_context *context, gradient_work *work, dp_tensor *output) {
   const char **operands[] = {&work->in, &work->out, &work->gradient};
   dp_status *status = NULL;
@@ -313,8 +317,8 @@ static dp_status *run_widened(dp_op_context *context, gradient_work *work, dp_te
     const void *data = NULL;
     if (*operands[i])
       DP_GOTO_IF_ERROR(status, done,
-                       dp_gemm_widen(context, dp_op_input(context, work->slots[i]),
-                                     work->state->work, &data, &work->buffers[i]));
+                       dp_kernel_widen_tensor(context, dp_op_input(context, work->slots[i]),
+                                              work->state->work, &data, &work->buffers[i]));
     *operands[i] = data;
   }
   DP_GOTO_IF_ERROR(
@@ -322,13 +326,13 @@ static dp_status *run_widened(dp_op_context *context, gradient_work *work, dp_te
       dp_buffer_create((size_t)dp_tensor_elements(output) * sizeof(float), &work->buffers[3]));
   work->to = work->buffers[3]->data;
   run_pixels(context, work);
-  dp_gemm_narrow(context, work->buffers[3]->data, output);
+  dp_kernel_narrow_tensor(context, work->buffers[3]->data, output);
 done:
   release_buffers(work);
   return status;
 }
 
-/* Runs on inputs slots[0 .. 2], none where it is negative, into `output`. */
+/* Runs on the inputs slots[0 .. 2] (negative: none) and writes `output`. */
 static dp_status *run_all(dp_op_context *context, gradient_work *work, dp_tensor *output) {
   const char **operands[] = {&work->in, &work->out, &work->gradient};
   for (int i = 0; i < 3; ++i)
@@ -358,8 +362,8 @@ static dp_status *plan_gradient(dp_op_context *context, const dp_pooling_state *
   return NULL;
 }
 
-/* orig_input, orig_output, and the gradient of the output (of the input, when it is the gradient's
- * own gradient). */
+/* Inputs: orig_input, orig_output and the gradient of the output; with `is_second`, the gradient of
+ * the input. */
 static dp_status *run_three(dp_op_context *context, const dp_pooling_state *state, pixel_fn run,
                             bool is_second) {
   dp_pooling_plan plan;
@@ -390,7 +394,7 @@ static dp_status *max_second_gradient_compute(dp_op_context *context, void *stat
   return run_three(context, state, gather_pixel, true);
 }
 
-/* ---- Averages: the input's shape and the gradient ---- */
+/* ---- Average: inputs are the input's shape and the gradient ---- */
 static dp_status *average_gradient_compute(dp_op_context *context, void *memory) {
   const dp_pooling_state *state = memory;
   const dp_tensor *sizes = dp_op_input(context, 0), *gradient = dp_op_input(context, 1);
@@ -415,7 +419,7 @@ static dp_status *average_gradient_compute(dp_op_context *context, void *memory)
   return plan.in.elements > 0 ? run_all(context, &work, output) : NULL;
 }
 
-/* ---- Largest elements with their places ---- */
+/* ---- MaxPoolWithArgmax ---- */
 static dp_status *argmax_compute(dp_op_context *context, void *memory) {
   const dp_pooling_state *state = memory;
   dp_pooling_plan plan;
@@ -436,9 +440,9 @@ static dp_status *argmax_compute(dp_op_context *context, void *memory) {
   return plan.out.elements > 0 ? run_all(context, &work, output) : NULL;
 }
 
-/* ---- The gradient from places that are given ---- */
-/* The `count` places from element `first` of the output on, counted within their image; false when
- * one is outside of it. */
+/* ---- MaxPoolGradWithArgmax: places are an input ---- */
+/* Reads `count` places from element `first` of the output on, relative to their image. False when
+ * one is outside. */
 static bool read_places(const gradient_work *work, int64_t first, int64_t count, int64_t *at) {
   int64_t in = work->plan->in.elements / work->plan->batch;
   int64_t out = work->plan->out.elements / work->plan->batch;
@@ -453,7 +457,7 @@ static bool read_places(const gradient_work *work, int64_t first, int64_t count,
   return is_inside;
 }
 
-/* Images. Of one with a wrong place, something is added up to there. */
+/* Images [begin, end). An image with a wrong place is left incomplete. */
 static void add_images(void *arg, int64_t begin, int64_t end) {
   gradient_work *work = arg;
   int64_t in = work->plan->in.elements / work->plan->batch, at[PLACES_AT_ONCE];
@@ -473,7 +477,7 @@ static void add_images(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Names the first place that is wrong. */
+/* The error for the first place that is wrong. */
 static dp_status *refuse_places(const gradient_work *work, const dp_tensor *places) {
   int64_t at, i = 0;
   while (read_places(work, i, 1, &at))
@@ -501,7 +505,8 @@ static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
                         .place_type = places->dtype};
   dp_status *status = NULL;
   const void *widened;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, gradient, state->work, &widened, &work.buffers[0]));
+  DP_RETURN_IF_ERROR(
+      dp_kernel_widen_tensor(context, gradient, state->work, &widened, &work.buffers[0]));
   work.gradient = widened;
   if (state->dtype != state->work) {
     DP_GOTO_IF_ERROR(status, done,
@@ -513,7 +518,7 @@ static dp_status *place_gradient_compute(dp_op_context *context, void *memory) {
   if (atomic_load_explicit(&work.failed, memory_order_relaxed))
     status = refuse_places(&work, places);
   else if (state->dtype != state->work)
-    dp_gemm_narrow(context, (const float *)work.to, output);
+    dp_kernel_narrow_tensor(context, (const float *)work.to, output);
 done:
   release_buffers(&work);
   return status;

@@ -1,8 +1,8 @@
-/* MaxPool3D and its gradient as the planner pairs them: _MaxPool3DWithMarks gives, beside the
- * largest elements, one byte for each with a bit for every pixel of its window that is as large,
- * for all of them get the gradient; and _MaxPool3DGradFromMarks needs to read only these bytes and
- * the gradient instead of the input. Windows have 8 pixels at most. Values are those of MaxPool3D
- * and MaxPool3DGrad to the bit. Rows of pixels are what threads share. */
+/* _MaxPool3DWithMarks and _MaxPool3DGradFromMarks: MaxPool3D and its gradient, which the planner
+ * makes a pair. The forward op also gives one byte per result: a bit for every pixel of the window
+ * that equals the maximum, because all of them get the gradient. So the gradient reads only these
+ * bytes and the incoming gradient, not the input. Windows have at most 8 pixels. Results equal
+ * those of MaxPool3D and MaxPool3DGrad bit for bit. Threads share rows of pixels. */
 #include "kernels/shared/family.h"
 
 #include "kernels/nn/pool_internal.h"
@@ -11,20 +11,21 @@
 typedef struct marks_work {
   const dp_pooling_state *state;
   const dp_pooling_plan *plan;
-  const char *from; /* the input, or the gradient of the output */
+  const char *from; /* forward: the input; backward: the gradient of the output */
   char *to;
   uint8_t *marks;
 } marks_work;
 
-/* The number, among the pixels of a window at (z, y), of the first of row (at_z, at_y). */
+/* In the windows at (z, y): the number of the first pixel of row (at_z, at_y). */
 static int64_t number_of(const dp_window *d, int64_t z, int64_t y, int64_t at_z, int64_t at_y) {
   int64_t depth = at_z + d[0].before - z * d[0].stride;
   int64_t height = at_y + d[1].before - y * d[1].stride;
   return (depth * d[1].size + height) * d[2].size;
 }
 
-/* The rows of pixels of `span` under the windows (z, y), with the number of the first pixel of
- * each, in the order of MaxPool3D: of zeros with different signs, the first is what it gives. */
+/* Lists the rows of pixels of `span` under the windows (z, y), with the number of the first pixel
+ * of each. The order is MaxPool3D's, which matters for zeros with different signs: the first one is
+ * the result. */
 static int64_t list_rows(const marks_work *work, const dp_pooling_span *span, int64_t image,
                          int64_t z, int64_t y, const void **rows_out, int64_t *numbers_out) {
   const dp_pooling_plan *plan = work->plan;
@@ -40,7 +41,7 @@ static int64_t list_rows(const marks_work *work, const dp_pooling_span *span, in
   return depth * height;
 }
 
-/* Rows of output pixels: [batch, depth, height]. */
+/* Rows of output pixels, counted over [batch, depth, height]. */
 static void mark_rows(void *arg, int64_t begin, int64_t end) {
   const marks_work *work = arg;
   const dp_pooling_plan *plan = work->plan;
@@ -59,7 +60,7 @@ static void mark_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Rows of input pixels: [batch, depth, height]. */
+/* Rows of input pixels, counted over [batch, depth, height]. */
 static void return_rows(void *arg, int64_t begin, int64_t end) {
   const marks_work *work = arg;
   const dp_pooling_plan *plan = work->plan;

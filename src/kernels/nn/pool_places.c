@@ -1,8 +1,8 @@
-/* MaxPool and its gradient as the planner pairs them: _MaxPoolWithPlaces gives, beside the largest
- * elements, one byte for each that says where in its window it is, and _MaxPoolGradFromPlaces needs
- * to read only these bytes and the gradient, a quarter of what finding the places again from the
- * input reads. Windows have 256 pixels at most. Values are those of MaxPool and MaxPoolGrad to the
- * bit. Rows of pixels are what threads share. */
+/* _MaxPoolWithPlaces and _MaxPoolGradFromPlaces: MaxPool and its gradient, which the planner makes
+ * a pair. The forward op also gives one byte per result: the place of the maximum in its window. So
+ * the gradient reads only these bytes and the incoming gradient, a quarter of what it reads when it
+ * must find the places again from the input. Windows have at most 256 pixels. Results equal those
+ * of MaxPool and MaxPoolGrad bit for bit. Threads share rows of pixels. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static uint8_t *places_of(const dp_pooling_places_work *work, int64_t image, int
   return work->places + (size_t)(row * d[2].out * work->plan->channels);
 }
 
-/* The places of row y of an image's windows, and its largest elements unless `to` is NULL. */
+/* Writes the places of row y of an image's windows, and the maxima unless `to` is NULL. */
 static void place_row(const dp_pooling_places_work *work, const dp_pooling_row *row, int64_t image,
                       int64_t y, char *to) {
   const dp_window *height = &work->plan->dims[1];
@@ -33,13 +33,13 @@ static void place_row(const dp_pooling_places_work *work, const dp_pooling_row *
   uint8_t *places = places_of(work, image, y);
   if (work->plan->in.elements > 0) {
     work->state->rows->places(row, rows, count, above * row->size, to, places);
-  } else { /* windows over padding alone */
+  } else { /* windows over padding only */
     work->state->rows->largest(row, rows, count, to);
     memset(places, 0, (size_t)(row->out * row->channels));
   }
 }
 
-/* Rows of output pixels: [batch, height]. */
+/* Rows of output pixels, counted over [batch, height]. */
 static void place_rows(void *arg, int64_t begin, int64_t end) {
   const dp_pooling_places_work *work = arg;
   const dp_pooling_row row = dp_pooling_row_of(work->plan);
@@ -49,7 +49,7 @@ static void place_rows(void *arg, int64_t begin, int64_t end) {
               work->to + (size_t)(i * row.out) * work->plan->pixel_bytes);
 }
 
-/* What dp_op_for is told of a row of windows, and of a row of pixels of the gradient. */
+/* The costs that dp_op_for is told: per row of windows, and per row of pixels of the gradient. */
 static int64_t place_cost(const dp_pooling_places_work *work) {
   const dp_window *d = work->plan->dims;
   int64_t taps = d[1].size * d[2].size, row = d[2].out * (int64_t)work->plan->pixel_bytes;
@@ -89,7 +89,7 @@ static dp_status *pool_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Gradient ---- */
-/* Row y of an image's pixels from the places of the windows [first, last) over it. */
+/* Row y of an image's pixels, from the places of the rows of windows [first, last) over it. */
 static void return_row(const dp_pooling_places_work *work, const dp_pooling_row *row, int64_t image,
                        int64_t y, int64_t first, int64_t last) {
   const dp_window *height = &work->plan->dims[1];
@@ -106,7 +106,7 @@ static void return_row(const dp_pooling_places_work *work, const dp_pooling_row 
                                       work->to + (size_t)pixel * work->plan->pixel_bytes);
 }
 
-/* Rows of input pixels: [batch, height]. */
+/* Rows of input pixels, counted over [batch, height]. */
 static void return_rows(void *arg, int64_t begin, int64_t end) {
   const dp_pooling_places_work *work = arg;
   const dp_window *height = &work->plan->dims[1];
@@ -118,14 +118,15 @@ static void return_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* ---- Both, for a gradient that is not told the places ---- */
-/* Bands are the rows of pixels from where a row of windows begins to where the next does. */
+/* ---- Both in one pass, for a gradient that does not get the places ---- */
+/* A band is the rows of pixels from the beginning of a row of windows to the beginning of the
+ * next. */
 static int64_t bands_of(const dp_window *height) {
   return (height->in + height->before + height->stride - 1) / height->stride;
 }
 
-/* Bands: [batch, bands]. Places are in a ring of as many rows of windows as share pixels, so that
- * the input is read while the gradient is written. */
+/* Bands, counted over [batch, bands]. Places are kept in a ring with as many rows of windows as
+ * share pixels, so that the input is read while the gradient is written. */
 static void spread_bands(void *arg, int64_t begin, int64_t end) {
   dp_pooling_places_work work = *(const dp_pooling_places_work *)arg;
   const dp_window *height = &work.plan->dims[1];

@@ -1,21 +1,21 @@
 /* GRUBlockCell and its gradient: one step of gated recurrent units.
  *
- *   [r u] = sigmoid([x h_prev] w_ru + b_ru)      r: what of the state c sees; u: what of it is kept
- *   c = tanh([x r h_prev] w_c + b_c)
+ *   [r u] = sigmoid([x h_prev] w_ru + b_ru)
+ *   c = tanh([x (r h_prev)] w_c + b_c)
  *   h = u h_prev + (1 - u) c
  *
- * Weight matrices have the rows of the input first, then those of the state; a product with each
- * part saves joining the two. */
+ * The rows of a weight matrix are first those of the input x, then those of the state. Two
+ * products, one with each part, avoid a copy of [x h_prev]. */
 #include "kernels/shared/family.h"
 
 #include "kernels/nn/rnn_internal.h"
 
-/* Sizes, inputs that forward and backward have, and scratch. */
+/* Sizes, the inputs that forward and gradient share, and scratch. */
 typedef struct gru_call {
   dp_rnn rnn;
   int64_t batch, input, cell;
   const float *x, *h_prev, *w_ru, *w_c, *b_ru, *b_c;
-  const float *r, *u, *c, *d_h; /* of the gradient */
+  const float *r, *u, *c, *d_h; /* gradient only */
   float *out[4];
   float *sums, *hr;
 } gru_call;
@@ -94,7 +94,7 @@ static dp_status *forward_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-/* ---- Gradient: outputs are those of x, h_prev and the sums of c, then of r and u ---- */
+/* ---- Gradient: outputs are the gradients of x, h_prev, the sum of c, the sums of r and u ---- */
 static void back_state(void *arg, int64_t begin, int64_t end) {
   const gru_call *call = arg;
   for (int64_t b = begin; b < end; ++b) {

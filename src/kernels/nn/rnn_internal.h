@@ -1,10 +1,10 @@
-/* What the recurrent cells share: operands of an op as floats, whatever their dtype, and products
- * with parts of a weight matrix.
+/* What the recurrent cells share: operands as floats for every dtype, and products with parts of a
+ * weight matrix.
  *
- * An op's inputs are taken one by one; those of 16-bit floats are widened into memory of the call.
- * Outputs are written as floats and narrowed at the end. Memory of the call ends with deinit. */
-#ifndef DP_KERNELS_RNN_INTERNAL_H
-#define DP_KERNELS_RNN_INTERNAL_H
+ * Inputs are read one by one; 16-bit floats are widened into buffers of the call. Outputs are
+ * written as floats and narrowed by dp_rnn_finish. dp_rnn_deinit frees the buffers. */
+#ifndef DP_KERNELS_NN_RNN_INTERNAL_H
+#define DP_KERNELS_NN_RNN_INTERNAL_H
 
 #include "kernels/loops/cell.h"
 #include "kernels/shared/support.h"
@@ -23,29 +23,29 @@ typedef struct dp_rnn {
 } dp_rnn;
 
 void dp_rnn_deinit(dp_rnn *rnn);
-/* Input `slot`, which must have exactly these dims. `words` say what each of them is, for messages;
- * NULL: nothing. */
+/* Input `slot`, which must have exactly these dims. `words` name the dims in error messages; may be
+ * NULL. */
 DP_MUST_USE dp_status *dp_rnn_input(dp_rnn *rnn, int32_t slot, int rank, const int64_t *dims,
                                     const char *const *words, const float **data_out);
-/* The words that TensorFlow has for the dims of states, weights and biases. */
+/* TensorFlow's names for the dims of states, weights and biases. */
 #define DP_RNN_STATE ((const char *const[]){"batch_size", "cell_size"})
 #define DP_RNN_WEIGHTS(columns) ((const char *const[]){"input_size + cell_size", columns})
 #define DP_RNN_BIAS(size) ((const char *const[]){size})
-/* Allocates output `slot`. Its contents may be undefined at first. */
+/* Allocates output `slot`. Its contents are undefined. */
 DP_MUST_USE dp_status *dp_rnn_output(dp_rnn *rnn, int32_t slot, const dp_shape *shape,
                                      float **data_out);
 DP_MUST_USE dp_status *dp_rnn_scratch(dp_rnn *rnn, int64_t count, float **data_out);
-/* Narrows what was written. */
+/* Narrows the outputs that were written. */
 void dp_rnn_finish(dp_rnn *rnn);
 
-/* to[rows, columns] (+)= from[rows, depth] weights[depth, columns]; `transposed` weights are
+/* to[rows, columns] (+)= from[rows, depth] weights[depth, columns]. With `transposed`, weights are
  * [columns, depth]. All are dense. */
 void dp_rnn_multiply(dp_rnn *rnn, const float *from, const float *weights, int64_t rows,
                      int64_t depth, int64_t columns, bool transposed, bool accumulates, float *to);
-/* to[depth, columns] (+)= transposed from[rows, depth] times right[rows, columns]. */
+/* to[depth, columns] (+)= from[rows, depth]^T right[rows, columns]. */
 void dp_rnn_multiply_transposed(dp_rnn *rnn, const float *from, const float *right, int64_t rows,
                                 int64_t depth, int64_t columns, bool accumulates, float *to);
-/* Every row of to[rows, columns] becomes `row`. */
+/* Copies `row` to every row of to[rows, columns]. */
 void dp_rnn_fill_rows(const float *row, int64_t rows, int64_t columns, float *to);
 
 #endif

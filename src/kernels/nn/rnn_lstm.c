@@ -1,10 +1,10 @@
 /* LSTM cells: LSTMBlockCell for one step, BlockLSTM for a whole sequence, and their gradients.
  *
- * The sums of all gates for a step are [x h_prev] w + b, in four blocks: input, cell, forget and
- * output gate (the second form of BlockLSTM: input, forget, cell, output). What comes from x does
- * not wait for the step before, so that product is made for the whole sequence at once; a step adds
- * only what comes from its h_prev. The gradient likewise leaves all but h_prev's to the end. A
- * single step is a sequence of one. */
+ * The sums of all gates for a step are [x h_prev] w + b, in four blocks: input, cell, forget,
+ * output gate (BlockLSTMV2: input, forget, cell, output). The product with x does not depend on the
+ * step before, so it is made for the whole sequence at once; a step adds only the product with
+ * h_prev. In the same way the gradient computes only h_prev's part per step, and all other products
+ * at the end. A single step is a sequence of one. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 typedef struct lstm_state {
   float forget_bias, clip;
   bool has_peepholes, has_sequence;
-  bool forgets_second; /* order of the blocks */
+  bool forgets_second; /* the order of the blocks is V2's */
 } lstm_state;
 
 static dp_status *lstm_create(const dp_kernel_setup *setup, void *memory) {
@@ -42,11 +42,11 @@ typedef struct lstm_call {
   const float *x, *cs_prev, *h_prev, *w, *b;
   dp_lstm_peepholes peepholes;
   dp_shape peephole_shapes[3];
-  const float *given[OUT_COUNT]; /* of the gradient: what forward gave */
+  const float *given[OUT_COUNT]; /* gradient: the outputs of the forward op */
   const float *cs_grad, *h_grad;
   float *out[8];
-  float *gates;            /* [steps, batch, 4 cell]: sums, or derivatives with respect to them */
-  float *back_cs, *back_h; /* of the gradient: what comes back from the step behind */
+  float *gates; /* [steps, batch, 4 cell]: the sums, or the derivatives with respect to them */
+  float *back_cs, *back_h; /* gradient: what comes back from the following step */
   int64_t step;
 } lstm_call;
 
@@ -216,7 +216,7 @@ static void add(const float *from, int64_t count, float *to) {
     to[i] += from[i];
 }
 
-/* What one row of one step adds to the gradients of the peepholes. */
+/* Adds what one row of one step contributes to the gradients of the peepholes. */
 static void add_peepholes(const lstm_call *call, int64_t b, float *const *to) {
   int64_t at = (call->step * call->batch + b) * call->cell;
   const float *cs_prev = before(call, call->cs_prev, call->given[OUT_CS]) + b * call->cell;
@@ -230,14 +230,14 @@ static void add_peepholes(const lstm_call *call, int64_t b, float *const *to) {
   }
 }
 
-/* One step, whose incoming gradients stand in back_cs and back_h. */
+/* One step; its incoming gradients are in back_cs and back_h. */
 static void backward_step(lstm_call *call, float *const *peephole_grads) {
   dp_op_for(call->rnn.context, call->batch, call->cell * 4, backward_rows, call);
   for (int64_t b = 0; b < call->batch && call->peepholes.i; ++b)
     add_peepholes(call, b, peephole_grads);
 }
 
-/* The gradient of a sequence: outputs of x, cs_prev, h_prev, w, three peepholes, b. */
+/* The gradient of a sequence; outputs: x, cs_prev, h_prev, w, three peepholes, b. */
 static void run_sequence(lstm_call *call) {
   dp_rnn *rnn = &call->rnn;
   int64_t batch = call->batch, cell = call->cell, size = batch * cell;
@@ -267,7 +267,8 @@ static void run_weights(lstm_call *call) {
     add(call->gates + r * 4 * cell, 4 * cell, call->out[7]);
 }
 
-/* What forward gave, and the gradients that come in, behind the inputs of forward. */
+/* Reads the outputs of the forward op and the incoming gradients, which follow the inputs of the
+ * forward op. */
 static dp_status *read_given(lstm_call *call, int count) {
   dp_rnn *rnn = &call->rnn;
   int64_t dims[3] = {call->time, call->batch, call->cell};
@@ -311,7 +312,8 @@ static dp_status *sequence_grad(lstm_call *call) {
   return NULL;
 }
 
-/* The gradient of one step leaves the products to the graph: cs_prev, gates, three peepholes. */
+/* The gradient of one step leaves the products to the graph; outputs: cs_prev, gates, three
+ * peepholes. */
 static dp_status *step_grad(lstm_call *call) {
   DP_RETURN_IF_ERROR(read_operands(call));
   DP_RETURN_IF_ERROR(read_given(call, OUT_COUNT - 1));

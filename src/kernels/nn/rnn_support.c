@@ -1,9 +1,10 @@
-/* Operands and products of recurrent cells; the contracts are in the header. */
+/* Operands and products of recurrent cells; the contracts are in rnn_internal.h. Each call has its
+ * own dp_rnn, so there is no shared state. */
 #include "kernels/nn/rnn_internal.h"
 
 #include <string.h>
 #include "kernels/products/gemm.h"
-#include "kernels/matmul_internal.h"
+#include "kernels/shared/widen.h"
 
 void dp_rnn_deinit(dp_rnn *rnn) {
   for (int i = 0; i < rnn->buffer_count; ++i)
@@ -34,7 +35,7 @@ dp_status *dp_rnn_input(dp_rnn *rnn, int32_t slot, int rank, const int64_t *dims
   DP_RETURN_IF_ERROR(check_shape(rnn, slot, tensor, rank, dims, words));
   const void *data;
   dp_buffer *buffer;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(rnn->context, tensor, DP_FLOAT, &data, &buffer));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(rnn->context, tensor, DP_FLOAT, &data, &buffer));
   rnn->buffers[rnn->buffer_count++] = buffer;
   *data_out = data;
   return NULL;
@@ -62,7 +63,7 @@ dp_status *dp_rnn_output(dp_rnn *rnn, int32_t slot, const dp_shape *shape, float
 
 void dp_rnn_finish(dp_rnn *rnn) {
   for (int i = 0; i < rnn->output_count; ++i)
-    dp_gemm_narrow(rnn->context, rnn->outputs[i].from, rnn->outputs[i].to);
+    dp_kernel_narrow_tensor(rnn->context, rnn->outputs[i].from, rnn->outputs[i].to);
 }
 
 void dp_rnn_multiply(dp_rnn *rnn, const float *from, const float *weights, int64_t rows,

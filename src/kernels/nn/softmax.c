@@ -1,10 +1,10 @@
-/* Softmax, LogSoftmax and the two cross entropies. Rows are split over the pool; 16-bit floats are
- * widened to float, a block of rows at a time. */
+/* Softmax, LogSoftmax and the two cross entropies (dense and sparse labels). Rows are split over
+ * the pool; 16-bit floats are widened to float, one block of rows at a time. */
 #include "kernels/shared/family.h"
 
 #include "kernels/loops/softmax.h"
-#include "kernels/matmul_internal.h"
 #include "kernels/shared/support.h"
+#include "kernels/shared/widen.h"
 
 typedef struct softmax_state {
   const dp_softmax_fns *fns;
@@ -35,7 +35,7 @@ typedef struct softmax_work {
 
 static void run_rows(void *arg, int64_t begin, int64_t end) {
   const softmax_work *work = arg;
-  dp_dtype type = dp_gemm_work_type(work->state->dtype);
+  dp_dtype type = dp_kernel_work_type(work->state->dtype);
   int64_t offset = begin * work->classes * (int64_t)dp_dtype_size(type);
   const dp_softmax_fns *fns = work->state->fns;
   (work->state->is_log ? fns->log_softmax : fns->softmax)(
@@ -62,16 +62,17 @@ static dp_status *softmax_compute(dp_op_context *context, void *memory) {
   if (shape.elements == 0)
     return NULL;
   dp_buffer *buffer;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, logits, DP_FLOAT, &work.from, &buffer));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, logits, DP_FLOAT, &work.from, &buffer));
   work.to = buffer->data;
   dp_op_for(context, shape.elements / work.classes, row_cost(state, work.classes), run_rows, &work);
-  dp_gemm_narrow(context, buffer->data, output);
+  dp_kernel_narrow_tensor(context, buffer->data, output);
   dp_buffer_release(buffer);
   return NULL;
 }
 
 /* ---- Cross entropies ---- */
-/* Operands and results in the loops' type; buffers are NULL where tensors have it themselves. */
+/* Operands and results in the type of the loops. A buffer is NULL where the tensor has that type
+ * itself. */
 typedef struct entropy_work {
   const softmax_state *state;
   dp_softmax_rows logits, labels;
@@ -83,7 +84,7 @@ typedef struct entropy_work {
 
 static void run_entropy(void *arg, int64_t begin, int64_t end) {
   const entropy_work *work = arg;
-  int64_t size = (int64_t)dp_dtype_size(dp_gemm_work_type(work->state->dtype));
+  int64_t size = (int64_t)dp_dtype_size(dp_kernel_work_type(work->state->dtype));
   void *loss = (char *)work->loss + begin * size;
   void *gradient = (char *)work->gradient + begin * work->classes * size;
   dp_softmax_rows logits = work->logits, labels = work->labels;
@@ -97,7 +98,7 @@ static void run_entropy(void *arg, int64_t begin, int64_t end) {
   work->state->fns->cross_entropy(&logits, &labels, loss, gradient, end - begin, work->classes);
 }
 
-/* Room for a result: the output's own, or a buffer of floats. */
+/* Memory for a result: the output's own, or a buffer of floats. */
 static dp_status *result_memory(const softmax_state *state, dp_tensor *output, void **data_out,
                                 dp_buffer **buffer_out) {
   *data_out = output->data;
@@ -116,8 +117,8 @@ static dp_status *run_all(dp_op_context *context, entropy_work *work, dp_tensor 
   DP_RETURN_IF_ERROR(result_memory(state, gradient, &work->gradient, &work->gradient_buffer));
   dp_op_for(context, work->rows, 2 * row_cost(state, work->classes), run_entropy, work);
   if (dp_kernel_is_short_float(state->dtype)) {
-    dp_gemm_narrow(context, work->loss, loss);
-    dp_gemm_narrow(context, work->gradient, gradient);
+    dp_kernel_narrow_tensor(context, work->loss, loss);
+    dp_kernel_narrow_tensor(context, work->gradient, gradient);
   }
   return NULL;
 }
@@ -130,7 +131,8 @@ static void release_buffers(entropy_work *work) {
   dp_buffer_release(work->gradient_buffer);
 }
 
-/* How a [rows, classes] result walks an operand of rank 0 to 2 that broadcasts to it. */
+/* The strides with which a [rows, classes] result reads an operand of rank 0 to 2 that is
+ * broadcast. */
 static void set_strides(dp_softmax_rows *rows, const dp_shape *shape) {
   int64_t columns = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
   int64_t count = shape->rank > 1 ? shape->dims[0] : 1;
@@ -154,7 +156,7 @@ static dp_status *entropy_compute(dp_op_context *context, void *memory) {
   set_strides(&work.labels, &labels->shape);
   if (work.classes == 1)
     work.logits.column = work.labels.column = 1;
-  dp_dtype type = dp_gemm_work_type(work.state->dtype);
+  dp_dtype type = dp_kernel_work_type(work.state->dtype);
   dp_shape loss_shape = dp_shape_vector(work.rows);
   dp_tensor *loss, *gradient;
   dp_status *status = NULL;
@@ -162,10 +164,12 @@ static dp_status *entropy_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 1, &shape, &gradient));
   if (work.rows == 0)
     return NULL;
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_gemm_widen(context, logits, type, &work.logits.data, &work.logits_buffer));
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_gemm_widen(context, labels, type, &work.labels.data, &work.labels_buffer));
+  DP_GOTO_IF_ERROR(
+      status, done,
+      dp_kernel_widen_tensor(context, logits, type, &work.logits.data, &work.logits_buffer));
+  DP_GOTO_IF_ERROR(
+      status, done,
+      dp_kernel_widen_tensor(context, labels, type, &work.labels.data, &work.labels_buffer));
   status = run_all(context, &work, loss, gradient);
 done:
   release_buffers(&work);
@@ -217,13 +221,14 @@ static dp_status *sparse_entropy_compute(dp_op_context *context, void *memory) {
   work.rows = logits->shape.dims[0];
   work.classes = logits->shape.dims[1];
   work.logits.row = work.classes;
-  dp_dtype type = dp_gemm_work_type(work.state->dtype);
+  dp_dtype type = dp_kernel_work_type(work.state->dtype);
   dp_shape loss_shape = labels->shape, shape = logits->shape;
   dp_tensor *loss, *gradient;
   dp_status *status = NULL;
   DP_GOTO_IF_ERROR(status, done, read_labels(labels, work.classes, &work));
-  DP_GOTO_IF_ERROR(status, done,
-                   dp_gemm_widen(context, logits, type, &work.logits.data, &work.logits_buffer));
+  DP_GOTO_IF_ERROR(
+      status, done,
+      dp_kernel_widen_tensor(context, logits, type, &work.logits.data, &work.logits_buffer));
   DP_GOTO_IF_ERROR(status, done, dp_op_allocate(context, 0, &loss_shape, &loss));
   DP_GOTO_IF_ERROR(status, done, dp_op_allocate_or_forward(context, 0, 1, &shape, &gradient));
   status = run_all(context, &work, loss, gradient);

@@ -1,11 +1,17 @@
-/* Finds OpenBLAS; blas_internal.h says why so late. Distributions put the serial variant into a
- * folder of its own beside the C library's, so that is where it is looked for first. */
+/* Finds and opens OpenBLAS on first use; blas.h says why not earlier. Distributions install the
+ * threaded variant in a folder of its own beside the C library, so that folder is searched first.
+ *
+ * A serial OpenBLAS has no locks: two threads that multiply at once are given the same scratch
+ * memory, and both get wrong products (33,903 of 8,000,000 in a trial). Such a library is not used.
+ * The threaded variant has locks; its own threads are stopped, because nothing is left for them. */
 #include "kernels/products/blas.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { SERIAL = 0 }; /* of openblas_get_parallel */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void *library;
@@ -22,24 +28,42 @@ static void find_folder(char *folder, size_t size) {
     snprintf(folder, size, "%.*s", (int)(slash - info.dli_fname + 1), info.dli_fname);
 }
 
+/* NULL when there is no such library, or when several threads may not call it at once. */
+static void *open_threaded(const char *path) {
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  int (*get_parallel)(void) = handle ? dlsym(handle, "openblas_get_parallel") : NULL;
+  if (get_parallel && get_parallel() != SERIAL)
+    return handle;
+  if (handle)
+    dlclose(handle);
+  return NULL;
+}
+
 static void *open_library(void) {
   char folder[256], path[320];
   find_folder(folder, sizeof folder);
-  snprintf(path, sizeof path, "%sopenblas-serial/libopenblas.so.0", folder);
-  void *handle = folder[0] ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+  snprintf(path, sizeof path, "%sopenblas-pthread/libopenblas.so.0", folder);
+  const char *const names[] = {path, "libopenblas.so.0", "libopenblas.so"};
+  void *handle = NULL;
   for (size_t i = 0; !handle && i < sizeof names / sizeof names[0]; ++i)
-    handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    handle = open_threaded(names[i]);
   return handle;
+}
+
+static void use_calling_thread_alone(void *handle) {
+  void (*set_threads)(int) = dlsym(handle, "openblas_set_num_threads");
+  int (*stop_threads)(void) = dlsym(handle, "blas_thread_shutdown_");
+  if (set_threads)
+    set_threads(1);
+  if (stop_threads)
+    stop_threads();
 }
 
 static void load(void) {
   void *handle = open_library();
   if (!handle)
     return;
-  void (*set_threads)(int) = dlsym(handle, "openblas_set_num_threads");
-  if (set_threads)
-    set_threads(1);
+  use_calling_thread_alone(handle);
   table.sgemm = dlsym(handle, "cblas_sgemm");
   table.dgemm = dlsym(handle, "cblas_dgemm");
   table.cgemm = dlsym(handle, "cblas_cgemm");

@@ -1,12 +1,13 @@
 /* OpenBLAS as a table of function pointers that is filled on first use.
  *
- * The library takes 30 MB and tens of milliseconds to load, which a server that never multiplies
- * should not pay, so it is opened when a kernel first asks. Calls run on the calling thread alone:
- * the serial variant is preferred, and a threaded one is told to use one thread; work is split over
- * our own pool. Without the library the table is NULL; products of matrices then run in our own
- * loops (gemm_internal.h), and the decompositions answer UNIMPLEMENTED. Any thread may ask. */
-#ifndef DP_KERNELS_BLAS_INTERNAL_H
-#define DP_KERNELS_BLAS_INTERNAL_H
+ * The library takes 30 MB and tens of milliseconds to load. A server that never multiplies should
+ * not pay for that, so the library is opened when a kernel first asks for it. Calls run on the
+ * calling thread alone, because our own pool splits the work. Several threads may call at once, so
+ * a serial OpenBLAS, which does not allow that, is not used. Without the library the table is NULL;
+ * matrix products then run in our own loops (gemm.h), and the decompositions return UNIMPLEMENTED.
+ * Any thread may ask. */
+#ifndef DP_KERNELS_PRODUCTS_BLAS_H
+#define DP_KERNELS_PRODUCTS_BLAS_H
 
 #include "base/status.h"
 
@@ -17,7 +18,7 @@ enum {
   DP_BLAS_ADJOINT = 113,
 };
 
-/* Factors and products as CBLAS has them; `alpha` and `beta` of complex types are pointers. */
+/* Signatures as in CBLAS; `alpha` and `beta` of complex types are pointers. */
 typedef struct dp_blas {
   void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                 const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -31,7 +32,7 @@ typedef struct dp_blas {
 } dp_blas;
 
 const dp_blas *dp_blas_table(void);
-/* Any routine by its name, LAPACK's among them ("spotrf_"). NULL when it is not there. */
+/* A routine by its name, also LAPACK's ("spotrf_"). NULL when the library does not have it. */
 void *dp_blas_find(const char *name);
 
 #endif

@@ -1,7 +1,7 @@
-/* Convolutions forward and towards the input, as sums over taps at the points of a grid
- * (conv_grid_internal.h); the contracts are in conv_internal.h. Both directions are the same: each
- * point of a result is a sum over taps, and a tap adds a constant shift to where a point reads.
- * Where every window is one pixel and nothing moves, it is a plain product. */
+/* Convolutions forward and towards the input (contracts in conv.h). Both are the same computation:
+ * each point of the result is a sum over taps, and each tap adds a constant shift to the coordinate
+ * that the point reads (conv_grid_internal.h). With windows of one pixel, strides of 1 and no
+ * padding, it is a plain matrix product. */
 #include <string.h>
 #include "kernels/products/conv_grid_internal.h"
 #include "kernels/products/gemm.h"
@@ -83,10 +83,10 @@ typedef struct input_gradient {
   const dp_conv *conv;
   const char *filter, *gradient;
   char *result;
-  dp_phase *phases[DP_WINDOW_DIMS]; /* of each residue */
+  dp_phase *phases[DP_WINDOW_DIMS]; /* per dimension: one phase per residue */
   dp_conv_face *faces;
   int64_t face_count;
-  int64_t *taps; /* offsets in the filter, face after face */
+  int64_t *taps; /* offsets in the filter, for all faces in turn */
   int64_t tap_count;
 } input_gradient;
 
@@ -102,7 +102,7 @@ static void add_taps(input_gradient *work, const dp_phase *const *p) {
             tap_size;
 }
 
-/* The points of one residue in each dimension, if a tap reaches them. */
+/* Adds the points with these residues, unless no tap reaches them. */
 static void add_face(input_gradient *work, const int64_t residues[DP_WINDOW_DIMS]) {
   const dp_conv *conv = work->conv;
   const dp_phase *phases[DP_WINDOW_DIMS];
@@ -158,7 +158,7 @@ static dp_status *run_faces(dp_op_context *context, const input_gradient *work) 
   return dp_conv_grid_run(context, &grid, &packing, conv->groups, out, out, in);
 }
 
-/* Whether some input coordinate is reached by no tap at all, so that its gradient is zero. */
+/* Whether some input coordinate is reached by no tap: its gradient is zero. */
 static bool has_gaps(const input_gradient *work) {
   for (int i = 0; i < DP_WINDOW_DIMS; ++i)
     for (int64_t residue = 0; residue < dp_phase_count(&work->conv->dims[i]); ++residue)

@@ -1,16 +1,16 @@
-/* Depthwise convolutions in all three directions; the contracts are in conv_internal.h. Channels
- * are made as many as the filter has outputs by repeating each, so that the loops only ever
- * multiply vectors element by element. Nothing is padded: rows outside the images are left out, and
- * the loops leave out the pixels. */
+/* Depthwise convolutions in all three directions (contracts in conv.h). The input's channels are
+ * repeated until there are as many as the filter has outputs, so that the loops only multiply
+ * vectors element by element. Nothing is padded: rows outside of the images are skipped here,
+ * pixels outside of a row are skipped by the loops. */
 #include <string.h>
-#include "kernels/products/conv.h"
 #include "kernels/loops/depthwise.h"
+#include "kernels/products/conv.h"
 
 static const dp_depthwise_fns *fns_of(const dp_conv *conv) {
   return &dp_depthwise_table()->fns[conv->dtype];
 }
 
-/* ---- As many channels as the filter has outputs ---- */
+/* ---- Repeating the channels ---- */
 typedef struct repeat_work {
   const char *from;
   char *to;
@@ -26,7 +26,8 @@ static void repeat_values(void *arg, int64_t begin, int64_t end) {
              work->from + (size_t)i * work->size, work->size);
 }
 
-/* The input itself when nothing is to be repeated; else it is in *buffer_out, for the caller. */
+/* Gives the input itself when nothing has to be repeated. Otherwise the result is in *buffer_out,
+ * which the caller releases. */
 static dp_status *repeat_channels(dp_op_context *context, const dp_conv *conv, const void *input,
                                   dp_buffer **buffer_out, const void **input_out) {
   int64_t repeats = conv->out_channels / conv->in_channels;
@@ -45,17 +46,17 @@ static dp_status *repeat_channels(dp_op_context *context, const dp_conv *conv, c
   return NULL;
 }
 
-/* ---- Pixels from pixels: forward, and towards the input ---- */
-/* Pixels of a row that are `to_stride` apart, and the taps that they have: [rows of the filter,
- * taps, channels]. */
+/* ---- Images from images: forward, and towards the input ---- */
+/* Pixels of a row of the result: to_first, to_first + to_stride, ... They share the same taps. The
+ * filter is [rows of the filter, taps, channels]. */
 typedef struct line_work {
   dp_depthwise_line line;
   const char *filter;
   int64_t to_first, to_stride;
 } line_work;
 
-/* Rows of the result that are `to_stride` apart: tap t of the i-th is at row
- * i * stride + shifts[t] of the images, and is row taps[t] of the filter. */
+/* Rows of the result that share the same taps. For row number i among them, tap t reads row i *
+ * stride + shifts[t] of the images; it is row taps[t] of the filter. */
 typedef struct row_work {
   int64_t tap_count, stride;
   const int64_t *taps, *shifts;
@@ -68,9 +69,9 @@ typedef struct pixel_work {
   int64_t from_height, from_width;
   char *to;
   int64_t to_height, to_width;
-  int64_t channels, sum; /* `sum` neighbouring channels of the products make one of the result */
+  int64_t channels, sum; /* `sum` neighbouring channels are added up to one channel of the result */
   bool is_double;
-  const row_work *rows; /* of row y: rows[y % row_phases], as its y / row_phases */
+  const row_work *rows; /* row y is number y / row_phases of rows[y % row_phases] */
   const line_work *lines;
   int64_t row_phases, line_phases, most_taps;
 } pixel_work;
@@ -95,7 +96,7 @@ static void sum_neighbours(const pixel_work *work, const char *from, int64_t pix
     }
 }
 
-/* Rows of the result: [batch, height]. */
+/* Items of work are rows of the result, [batch, height]. */
 static void fill_rows(void *arg, int64_t begin, int64_t end) {
   const pixel_work *work = arg;
   size_t from_row = (size_t)(work->from_width * work->channels) * work->size;
@@ -181,7 +182,7 @@ dp_status *dp_depthwise_forward(dp_op_context *context, const dp_conv *conv, con
   return NULL;
 }
 
-/* The taps of a phase of the columns, for all rows of the filter. */
+/* Packs the taps of a phase of the columns, for all rows of the filter; the caller frees them. */
 static char *pack_taps(const dp_conv *conv, const dp_phase *phase, const char *filter) {
   size_t bytes = (size_t)conv->out_channels * dp_dtype_size(conv->dtype);
   int64_t rows = conv->dims[1].size, width = conv->dims[2].size;
@@ -192,7 +193,7 @@ static char *pack_taps(const dp_conv *conv, const dp_phase *phase, const char *f
   return taps;
 }
 
-/* Residue `residue` of the input's columns; the line's taps are for the caller to free. */
+/* The line for one residue of the input's columns; the caller frees its filter. */
 static line_work gradient_line(const dp_conv *conv, int64_t residue, const char *filter) {
   const dp_window *width = &conv->dims[2];
   dp_phase phase;
@@ -258,20 +259,20 @@ dp_status *dp_depthwise_input_gradient(dp_op_context *context, const dp_conv *co
 }
 
 /* ---- Towards the filter ---- */
-/* The rows of the gradient are shared out to a number of sums that depends on nothing but the
- * sizes, so that threads change nothing in the result. */
+/* The rows of the gradient are divided among several sums. Their number depends on the sizes only,
+ * so the result does not depend on the number of threads. */
 #define MOST_SHARES 16
 #define SHARE_PRODUCTS 200000
 
-typedef struct filter_gradient {
+typedef struct depthwise_filter_gradient {
   const dp_conv *conv;
   const char *from, *gradient;
   char *sums; /* [shares, taps, channels] */
   int64_t shares;
-} filter_gradient;
+} depthwise_filter_gradient;
 
 static void run_shares(void *arg, int64_t begin, int64_t end) {
-  const filter_gradient *work = arg;
+  const depthwise_filter_gradient *work = arg;
   const dp_conv *conv = work->conv;
   const dp_depthwise_fns *fns = fns_of(conv);
   const dp_window *height = &conv->dims[1], *width = &conv->dims[2];
@@ -302,7 +303,7 @@ static void run_shares(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static void add_shares(const filter_gradient *work, void *result, int64_t count) {
+static void add_shares(const depthwise_filter_gradient *work, void *result, int64_t count) {
   bool is_double = work->conv->dtype == DP_DOUBLE;
   for (int64_t share = 0; share < work->shares; ++share)
     for (int64_t i = 0; i < count; ++i)
@@ -324,10 +325,10 @@ dp_status *dp_depthwise_filter_gradient(dp_op_context *context, const dp_conv *c
   dp_buffer *images_buffer, *sums;
   const void *images;
   DP_RETURN_IF_ERROR(repeat_channels(context, conv, input, &images_buffer, &images));
-  filter_gradient work = {.conv = conv,
-                          .from = images,
-                          .gradient = gradient,
-                          .shares = shares < MOST_SHARES ? shares : MOST_SHARES};
+  depthwise_filter_gradient work = {.conv = conv,
+                                    .from = images,
+                                    .gradient = gradient,
+                                    .shares = shares < MOST_SHARES ? shares : MOST_SHARES};
   dp_status *status = dp_buffer_create((size_t)(work.shares * count) * size, &sums);
   if (!status) {
     work.sums = sums->data;

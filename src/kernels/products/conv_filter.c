@@ -1,17 +1,19 @@
-/* The gradient of a convolution towards its filter; the contract is in conv_internal.h. Row (tap,
- * channel) of the result is a sum over pixels: of the input's pixel that the tap sees, times the
- * row of gradients. A run is one row of an output image. With enough channels, tiles stay within
- * one tap, and the pixels for which it sees padding are left out; with few, a tile has rows of
- * several taps, which need the padding in a frame of zeros. */
+/* The gradient of a convolution towards its filter (contract in conv.h). Row (tap, channel) of the
+ * result is a sum over output pixels: the input element that the tap sees, times the pixel's row of
+ * gradients. A run is one row of an output image.
+ *
+ * With enough channels, a tile stays within one tap, and pixels for which the tap sees padding are
+ * skipped. With few channels, a tile has rows of several taps; then the input is copied into a
+ * frame of zeros. */
 #include <string.h>
 #include "base/thread.h"
 #include "kernels/products/conv.h"
 #include "kernels/products/gemm.h"
 
-#define CHUNK_BYTES 524288 /* of both operands, in one pass */
-#define BLOCK_BYTES 786432 /* of the result, which stay in the cache over all passes */
-#define MOST_RUNS 256      /* of one pass */
-#define SPEED 50           /* multiplications and additions in a nanosecond, roughly */
+#define CHUNK_BYTES 524288 /* bytes of both operands in one pass */
+#define BLOCK_BYTES 786432 /* bytes of the result, which stays in the cache over all passes */
+#define MOST_RUNS 256      /* in one pass */
+#define SPEED 50           /* multiplications and additions per nanosecond, roughly */
 #define FEW_TILES 4        /* of channels */
 
 typedef struct filter_gradient {
@@ -19,20 +21,20 @@ typedef struct filter_gradient {
   const dp_conv_fns *fns;
   size_t size;
   bool is_framed;
-  const char *a; /* of the group */
+  const char *a; /* input of the current group */
   int64_t strides[4];
   char *c;
-  const int64_t *taps; /* where each sees the pixel of output 0 */
-  int64_t in, out;     /* channels of a group */
+  const int64_t *taps; /* offset of the pixel that each tap sees from output pixel 0 */
+  int64_t in, out;     /* channels per group */
   int64_t run_count;
-  int64_t chunk; /* runs of one pass */
+  int64_t chunk; /* runs per pass */
   const char *b; /* packed: [panels][all pixels] */
   int64_t b_step;
-  int64_t sets, set_rows, set_tiles; /* rows that share their runs: those of a tap, or all */
-  int64_t units, parts;              /* parts: of the units, one for each thread */
+  int64_t sets, set_rows, set_tiles; /* a set is the rows with the same runs: of one tap, or all */
+  int64_t units, parts;              /* units are tiles; parts of the units go to the threads */
 } filter_gradient;
 
-/* Output coordinates [begin, end) for which a tap is inside the input. */
+/* The output coordinates [begin, end) for which a tap is inside the input. */
 typedef struct range {
   int64_t begin, end;
 } range;
@@ -52,7 +54,7 @@ static range inside(const filter_gradient *work, int axis, int64_t tap) {
   return (range){begin, end < begin ? begin : end};
 }
 
-/* Of output row `run`: where tap 0 starts to read. */
+/* Where tap 0 starts to read for output row `run`. */
 static int64_t run_offset(const filter_gradient *work, int64_t run) {
   const dp_window *d = work->conv->dims;
   int64_t row = run % d[1].out, slice = run / d[1].out % d[0].out;
@@ -60,7 +62,7 @@ static int64_t run_offset(const filter_gradient *work, int64_t run) {
          row * d[1].stride * work->strides[2];
 }
 
-/* The runs of a set of rows among [first, first + work->chunk). */
+/* The runs of a set that are among [first, first + work->chunk). */
 static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t first,
                               int64_t *offsets, int64_t *b_offsets) {
   const dp_window *d = work->conv->dims;
@@ -84,7 +86,8 @@ static dp_conv_runs find_runs(const filter_gradient *work, int64_t set, int64_t 
                         .is_side_by_side = !work->is_framed};
 }
 
-/* Tiles are full, but for the last; or, of rows that lie side by side, differ by one at most. */
+/* All tiles but the last are full. Tiles of neighbouring rows are cut evenly instead: their sizes
+ * differ by at most one. */
 static int64_t first_row(const filter_gradient *work, int64_t tile) {
   int64_t full = tile * work->fns->tile_rows;
   if (!work->is_framed)
@@ -115,8 +118,8 @@ static void run_tile(const filter_gradient *work, const dp_conv_runs *runs, int6
   work->fns->tile(a_rows, rows, runs, panel_start(work, panel), c_rows, width, accumulates);
 }
 
-/* Part `index` of `count` parts of what the pass from run `first` on will read: of the input, then
- * of the gradient. */
+/* Prefetches part `index` of `count` parts of the operands of the pass that starts at run `first`:
+ * first the input, then the gradient. */
 static void ask_for_pass(const filter_gradient *work, int64_t first, int64_t panel, int64_t index,
                          int64_t count, dp_conv_runs *runs) {
   runs->next_lines = 0;
@@ -135,7 +138,7 @@ static void ask_for_pass(const filter_gradient *work, int64_t first, int64_t pan
   runs->next_lines = (is_a && end > a_lines ? a_lines : end) - begin;
 }
 
-/* Units are tiles, set after set within a panel. */
+/* Units [begin, end): a unit is a tile; units are ordered by panel, then set, then tile. */
 static void run_block(const filter_gradient *work, int64_t begin, int64_t end) {
   int64_t offsets[MOST_RUNS], b_offsets[MOST_RUNS];
   for (int64_t first = 0; first < work->run_count; first += work->chunk) {
@@ -148,13 +151,13 @@ static void run_block(const filter_gradient *work, int64_t begin, int64_t end) {
       known = set;
       int64_t panel = unit / work->set_tiles / work->sets;
       ask_for_pass(work, first + work->chunk, panel, unit - begin, end - begin, &runs);
-      if (runs.count > 0 || first == 0) /* the first pass also clears */
+      if (runs.count > 0 || first == 0) /* the first pass also clears c */
         run_tile(work, &runs, set, tile, panel, first > 0);
     }
   }
 }
 
-/* Every part passes over all operands, so there are no more parts than threads. */
+/* Every part reads all operands, so there are no more parts than threads. */
 static void run_parts(void *arg, int64_t begin, int64_t end) {
   const filter_gradient *work = arg;
   int64_t unit = begin * work->units / work->parts, last = end * work->units / work->parts;
@@ -188,11 +191,12 @@ static dp_status *run_group(dp_op_context *context, filter_gradient *work, const
   return NULL;
 }
 
-static dp_status *run_groups(dp_op_context *context, filter_gradient *work, const dp_frame *frame,
-                             const char *gradient, char *result, int64_t *taps) {
+static dp_status *run_groups(dp_op_context *context, filter_gradient *work,
+                             const dp_conv_frame *frame, const char *gradient, char *result,
+                             int64_t *taps) {
   const dp_conv *conv = work->conv;
   const dp_window *d = conv->dims;
-  dp_frame_strides(frame, work->strides);
+  dp_conv_frame_strides(frame, work->strides);
   dp_conv_tap_offsets(conv, frame, taps);
   int64_t count = dp_conv_taps(conv);
   for (int64_t i = 0; !work->is_framed && i < count; ++i)
@@ -245,14 +249,14 @@ dp_status *dp_conv_filter_gradient(dp_op_context *context, const dp_conv *conv, 
                           .in = in,
                           .out = conv->out_channels / conv->groups};
   work.is_framed = in < FEW_TILES * work.fns->tile_rows;
-  dp_frame frame = {.data = input, .channels = conv->in_channels};
+  dp_conv_frame frame = {.data = input, .channels = conv->in_channels};
   for (int axis = 0; axis < DP_WINDOW_DIMS; ++axis)
     frame.dims[axis] = conv->dims[axis].in;
   if (work.is_framed)
-    DP_RETURN_IF_ERROR(dp_frame_init_input(&frame, context, conv, input));
+    DP_RETURN_IF_ERROR(dp_conv_frame_init_input(&frame, context, conv, input));
   int64_t *offsets = dp_malloc((size_t)taps * sizeof *offsets);
   dp_status *status = run_groups(context, &work, &frame, gradient, result, offsets);
   dp_free(offsets);
-  dp_frame_deinit(&frame);
+  dp_conv_frame_deinit(&frame);
   return status;
 }

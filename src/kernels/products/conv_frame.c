@@ -1,8 +1,9 @@
-/* Packed operands, frames of zeros around images, offsets of taps, and the residue classes of
- * strided gradients: what convolutions share. The contracts are in conv_internal.h. */
+/* Shared by the convolutions (contracts in conv.h): packing the right operand into panels, copying
+ * images into frames of zeros, the offsets of taps, and the residue classes of strided
+ * gradients. */
 #include <string.h>
-#include "kernels/products/conv.h"
 #include "kernels/loops/move.h"
+#include "kernels/products/conv.h"
 
 int64_t dp_conv_taps(const dp_conv *conv) {
   return conv->dims[0].size * conv->dims[1].size * conv->dims[2].size;
@@ -22,7 +23,8 @@ bool dp_conv_is_plain(const dp_conv *conv) {
 }
 
 /* ---- Packing the right operand ---- */
-/* Rows that are `row` elements apart in the source, the first of them at `from`. */
+/* Packs `count` rows of a panel. The rows are `row` elements apart in the source; the first is at
+ * `from`. */
 static void pack_rows(const dp_conv_packing *work, const char *from, int64_t count, int64_t panel,
                       char *to) {
   int64_t width = work->columns - panel * work->panel;
@@ -36,7 +38,7 @@ static void pack_rows(const dp_conv_packing *work, const char *from, int64_t cou
       memcpy(to + (size_t)r * full, from + (size_t)(r * work->row) * size, (size_t)width * size);
     return;
   }
-  /* Columns lie in rows of the source, side by side (row is 1). */
+  /* The source is stored by columns (row is 1). */
   dp_move_table()->transpose[size == 4 ? 2 : 3](to, work->panel, from, work->column, count, width);
 }
 
@@ -50,7 +52,7 @@ void dp_conv_pack_part(const dp_conv_packing *work, int64_t panel, int64_t first
   }
 }
 
-/* A piece in all panels, while its rows are in the cache; with taps, a piece is a tap. */
+/* Packs a piece into all panels while its rows are in the cache. With taps, a piece is one tap. */
 static void pack_pieces(void *arg, int64_t begin, int64_t end) {
   const dp_conv_packing *work = arg;
   int64_t panels = (work->columns + work->panel - 1) / work->panel;
@@ -90,17 +92,17 @@ dp_status *dp_conv_pack(dp_op_context *context, dp_conv_packing *work, dp_buffer
 
 /* ---- Frames ---- */
 typedef struct frame_work {
-  const dp_frame *frame;
+  const dp_conv_frame *frame;
   const dp_conv *conv;
   const char *images;
   char *to;
   size_t size;
 } frame_work;
 
-/* Rows of the frame: all of [batch, depth, height]. */
+/* Items of work are rows of the frame, [batch, depth, height]. */
 static void fill_rows(void *arg, int64_t begin, int64_t end) {
   const frame_work *work = arg;
-  const dp_frame *frame = work->frame;
+  const dp_conv_frame *frame = work->frame;
   const dp_window *d = work->conv->dims;
   size_t pixel = (size_t)frame->channels * work->size, row = pixel * (size_t)frame->dims[2];
   int64_t before = d[2].before < frame->dims[2] ? d[2].before : frame->dims[2];
@@ -123,9 +125,9 @@ static void fill_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-dp_status *dp_frame_init_input(dp_frame *frame, dp_op_context *context, const dp_conv *conv,
-                               const void *input) {
-  *frame = (dp_frame){.data = input, .channels = conv->in_channels};
+dp_status *dp_conv_frame_init_input(dp_conv_frame *frame, dp_op_context *context,
+                                    const dp_conv *conv, const void *input) {
+  *frame = (dp_conv_frame){.data = input, .channels = conv->in_channels};
   bool is_same = true;
   for (int i = 0; i < DP_WINDOW_DIMS; ++i) {
     frame->dims[i] = conv->dims[i].in;
@@ -148,20 +150,20 @@ dp_status *dp_frame_init_input(dp_frame *frame, dp_op_context *context, const dp
   return NULL;
 }
 
-void dp_frame_deinit(dp_frame *frame) {
+void dp_conv_frame_deinit(dp_conv_frame *frame) {
   dp_buffer_release(frame->buffer);
 }
 
-void dp_frame_strides(const dp_frame *frame, int64_t strides[4]) {
+void dp_conv_frame_strides(const dp_conv_frame *frame, int64_t strides[4]) {
   strides[3] = frame->channels;
   strides[2] = strides[3] * frame->dims[2];
   strides[1] = strides[2] * frame->dims[1];
   strides[0] = strides[1] * frame->dims[0];
 }
 
-void dp_conv_tap_offsets(const dp_conv *conv, const dp_frame *frame, int64_t *offsets_out) {
+void dp_conv_tap_offsets(const dp_conv *conv, const dp_conv_frame *frame, int64_t *offsets_out) {
   int64_t strides[4];
-  dp_frame_strides(frame, strides);
+  dp_conv_frame_strides(frame, strides);
   const dp_window *d = conv->dims;
   for (int64_t z = 0; z < d[0].size; ++z)
     for (int64_t y = 0; y < d[1].size; ++y)

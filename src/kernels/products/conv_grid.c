@@ -1,25 +1,28 @@
-/* The points of a grid as products of matrices with scattered rows (loops_conv_internal.h); the
- * contract is in conv_grid_internal.h. Points are sorted into regions that have the same taps
- * inside the source, so that padding is neither stored nor multiplied; a region's points fill tiles
- * of rows. Tiles are taken panel by panel, in blocks whose rows stay in the cache; blocks and
- * groups of panels are what threads share. Several faces read the same images, so they take turns
- * with a few images at a time. The right operand is packed into panels once a call; where all
- * points are one block, each part of a panel just before it is used. */
+/* Computes the points of a grid as matrix products with scattered rows (loops/conv.h); the contract
+ * is in conv_grid_internal.h.
+ *
+ * Points are sorted into regions for which the same taps are inside the source, so padding is
+ * neither stored nor multiplied. The points of a region fill tiles of rows. Tiles are grouped into
+ * blocks whose rows stay in the cache while panel after panel is multiplied; pairs of a block and a
+ * group of panels are the items of work for threads. Several faces read the same images, so they
+ * take turns with a few images at a time. The right operand is packed into panels once per call; if
+ * all points are in one block, each part of a panel is packed just before it is used. */
 #include "kernels/products/conv_grid_internal.h"
 
 #include "base/thread.h"
 
-#define BLOCK_TILES 32      /* tiles of rows that share a panel while it is in the cache */
-#define MOST_TILES 160      /* the same, when all panels together do not stay there */
-#define SMALL_BYTES 524288  /* of all panels that do */
-#define BLOCK_BYTES 1048576 /* of a block's source then */
-#define TURN_BYTES 524288   /* of the images that faces share */
-#define CHUNK_BYTES 262144  /* of a panel, in one pass */
-#define MOST_RUNS 256       /* of one pass */
-#define SPEED 50            /* multiplications and additions in a nanosecond, roughly */
+#define BLOCK_TILES 32      /* tiles of rows that use a panel while it is in the cache */
+#define MOST_TILES 160      /* the same, if all panels together do not fit into the cache */
+#define SMALL_BYTES 524288  /* of all panels, if they fit */
+#define BLOCK_BYTES 1048576 /* of a block's source, if they do not */
+#define TURN_BYTES 524288   /* of the images that faces share in a turn */
+#define CHUNK_BYTES 262144  /* of a panel in one pass */
+#define MOST_RUNS 256       /* in one pass */
+#define SPEED 50            /* multiplications and additions per nanosecond, roughly */
 
 /* ---- Regions ---- */
-/* Points [begin, end) of an axis, all with the taps [first, last). */
+/* Points [begin, end) of an axis, for which exactly the taps [first, last) are inside the
+ * source. */
 typedef struct span {
   int64_t begin, end, first, last;
 } span;
@@ -40,7 +43,7 @@ static span span_at(const dp_conv_axis *axis, int64_t point) {
   return (span){point, point + 1, first, last};
 }
 
-/* All spans of an axis; at most one for each point, and for each change of a tap at either side. */
+/* All spans of an axis: at most one per point, and at most one per tap that enters or leaves. */
 static int64_t find_spans(const dp_conv_axis *axis, span *spans) {
   int64_t count = 0;
   for (int64_t point = 0; point < axis->count; ++point) {
@@ -59,7 +62,7 @@ static int64_t most_spans(const dp_conv_axis *axis) {
   return axis->count < changes ? axis->count : changes;
 }
 
-/* The spans of the three axes of a face, to be freed. */
+/* The spans of the three axes of a face; the caller frees them. */
 static span *face_spans(const dp_conv_face *face, int64_t sizes[DP_WINDOW_DIMS],
                         span *starts[DP_WINDOW_DIMS]) {
   int64_t total = 0;
@@ -104,7 +107,7 @@ static void make_regions(dp_conv_grid *work) {
   for (int64_t i = 0; i < work->face_count; ++i)
     count += add_face(&work->faces[i], work->regions + count);
   work->tiles = 0;
-  for (int64_t i = work->region_count - 1; i >= 0; --i) { /* the first are what others copy */
+  for (int64_t i = work->region_count - 1; i >= 0; --i) { /* the first ones are copied */
     region *r = &work->regions[i];
     *r = work->regions[i % each];
     r->first_image = i / each * images;
@@ -120,10 +123,11 @@ static void make_regions(dp_conv_grid *work) {
 /* The tiles of one region in a block. */
 typedef struct stretch {
   const region *region;
-  int64_t row, count; /* rows of the block; a region's last tile may leave some empty */
+  int64_t row, count; /* rows in the block; the last tile of a region may be partly empty */
 } stretch;
 
-/* Row after row of points, since those of one are equally far from each other. */
+/* Finds the rows of a and c of a stretch. Points of one image row are equally far apart, so the
+ * addresses are computed row by row. */
 static void find_rows(const dp_conv_grid *work, const stretch *stretch, int64_t first,
                       const void **a_rows, char **c_rows) {
   const dp_conv_axis *axes = stretch->region->face->axes;
@@ -155,7 +159,7 @@ static void find_rows(const dp_conv_grid *work, const stretch *stretch, int64_t 
 static int64_t find_stretches(const dp_conv_grid *work, int64_t first, int64_t last,
                               stretch *stretches, const void **a_rows, char **c_rows) {
   int64_t low = 0, high = work->region_count - 1, tile_rows = work->fns->tile_rows, count = 0;
-  while (low < high) { /* the last region that starts at or before `first` */
+  while (low < high) { /* finds the last region that starts at or before `first` */
     int64_t middle = (low + high + 1) / 2;
     if (work->regions[middle].first_tile <= first)
       low = middle;
@@ -173,8 +177,8 @@ static int64_t find_stretches(const dp_conv_grid *work, int64_t first, int64_t l
   return count;
 }
 
-/* The runs of a region that belong to a pass. Passes are the same taps for all regions of a face.
- */
+/* The runs of a region that belong to a pass. A pass covers the same taps in all regions of a
+ * face. */
 static dp_conv_runs find_runs(const dp_conv_grid *work, const region *region, int64_t pass,
                               int64_t *offsets, int64_t *b_offsets) {
   const span *z = &region->spans[0], *y = &region->spans[1], *x = &region->spans[2];
@@ -236,19 +240,20 @@ static void finish_stretch(const dp_conv_grid *work, const stretch *stretch, cha
 }
 
 /* ---- Blocks ---- */
-/* Rows of b for one run of a face. */
+/* The rows of b that one run of a face needs. */
 static int64_t run_rows(const dp_conv_grid *work, const dp_conv_face *face) {
   return (face->joins ? face->axes[2].taps : 1) * work->channels;
 }
 
-/* The same for one pass, where there is one face. */
+/* The rows of b that one pass needs; for grids of one face. */
 static int64_t pass_rows(const dp_conv_grid *work, int64_t pass) {
   int64_t rows = work->faces->chunk * run_rows(work, work->faces);
   int64_t rest = work->packing.rows - pass * rows;
   return rest < rows ? rest : rows;
 }
 
-/* Where a panel starts. What a pass needs of it is packed into `scratch`, if that is to be now. */
+/* The start of a panel. With packs_late, packs the rows that the pass needs into `scratch`
+ * first. */
 static const char *panel_start(const dp_conv_grid *work, int64_t panel, int64_t pass,
                                char *scratch) {
   const dp_conv_packing *packing = &work->packing;
@@ -274,7 +279,7 @@ static void run_block(const dp_conv_grid *work, int64_t block, int64_t group, ch
       const char *b = panel_start(work, panel, pass, scratch);
       for (int64_t s = 0; s < count; ++s) {
         dp_conv_runs runs = find_runs(work, stretches[s].region, pass, offsets, b_offsets);
-        if (runs.count > 0 || pass == 0) /* the first pass also clears */
+        if (runs.count > 0 || pass == 0) /* the first pass also clears c */
           run_stretch(work, &stretches[s], &runs, b, panel, pass > 0, a_rows, c_rows);
       }
     }
@@ -299,7 +304,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
   dp_buffer_release(scratch);
 }
 
-/* How many runs of a face one pass takes, and how many passes that makes. */
+/* Decides how many runs of a face a pass takes, and the number of passes. */
 static void plan_passes(dp_conv_grid *work) {
   work->passes = 0;
   for (int64_t i = 0; i < work->face_count; ++i) {
@@ -313,8 +318,8 @@ static void plan_passes(dp_conv_grid *work) {
   }
 }
 
-/* Blocks share panels: large ones, where panels come from afar for each; but so that all threads
- * have something to do. */
+/* Decides the size of blocks. Blocks are large if panels do not stay in the cache, since every
+ * block reads all panels again; but there must be work for all threads. */
 static void plan_blocks(dp_conv_grid *work, int64_t rows, int threads) {
   int64_t size = (int64_t)work->size, most = BLOCK_TILES;
   work->panels = (work->columns + work->fns->panel - 1) / work->fns->panel;

@@ -1,7 +1,8 @@
-/* The gradient towards an input of few channels (the first layer of a model, whose images have one
- * or three). Rows of a tile would have nearly all their lanes empty; so one product of matrices
- * gives, for every output pixel, what it adds to each place of its window, and these are then added
- * where the windows lie. An image is one task's: windows overlap within images only. */
+/* The gradient towards an input of few channels, as in the first layer of a model, whose images
+ * have one or three. Rows of a tile would leave nearly all lanes empty. Instead, one matrix product
+ * gives for every output pixel what it adds to each place of its window, and these are then added
+ * to the result at the places of the windows. An image is one item of parallel work, because
+ * windows overlap only within an image. */
 #include <string.h>
 #include "kernels/products/conv.h"
 
@@ -34,7 +35,8 @@ static void add_run(dp_dtype dtype, void *to, const void *from, int64_t count) {
     add_uint32_t(to, from, count);
 }
 
-/* A row of the window of output column `x`: taps side by side in the image. */
+/* Adds a row of the window of output column `x`; without dilation its taps are adjacent in the
+ * image. */
 static void add_window_row(const narrow_work *work, char *row, const char *from, int64_t x) {
   const dp_window *w = &work->conv->dims[2];
   int64_t channels = work->conv->in_channels, first = x * w->stride - w->before;
@@ -54,7 +56,7 @@ static void add_window_row(const narrow_work *work, char *row, const char *from,
   }
 }
 
-/* All rows of the window of one output pixel. */
+/* Adds all rows of the window of one output pixel. */
 static void add_window(const narrow_work *work, char *image, const char *from, int64_t z, int64_t y,
                        int64_t x) {
   const dp_window *d = work->conv->dims;

@@ -1,25 +1,30 @@
-/* Chooses who multiplies: our own loops, tiles (gemm_tiles.c) or OpenBLAS, one thread or several.
- * The contracts are in gemm_internal.h. */
+/* Decides how a product is computed: by our loops for small matrices, by tiles (gemm_tiles.c) or by
+ * OpenBLAS, and on one thread or several. The thresholds below were measured. The contracts are in
+ * gemm.h. */
 #include "kernels/products/gemm.h"
 
 #include <limits.h>
 #include <string.h>
 #include "base/thread.h"
-#include "kernels/products/blas.h"
 #include "kernels/loops/gemm.h"
 #include "kernels/loops/move.h"
 #include "kernels/loops/types.h"
+#include "kernels/products/blas.h"
 
-/* Our loops for small matrices do not pack the right operand, so they are faster than tiles when it
- * has up to SMALL_OPERAND elements, and with few rows when all that is read stays in the
- * second-level cache (in float, GFLOP/s: 114 against 108 at 784x64x128, 116 against 111 at
- * 64x128x784, but 92 against 102 at 1000x128x1024). They pass over rows and result once for every
- * few columns, so those must stay in the cache too (6272x64x128: 110 against 145). */
+/* The loops for small matrices do not pack b. They are faster than tiles in two cases: if b has at
+ * most SMALL_OPERAND elements; and with few rows if all operands stay in the second-level cache.
+ * GFLOP/s in float, loops against tiles:
+ *
+ *   784x64x128     114 : 108        1000x128x1024    92 : 102
+ *   64x128x784     116 : 111        6272x64x128     110 : 145
+ *
+ * The loops pass over a and c once per few columns, so a and c must stay in the cache too (last
+ * case). */
 #define SMALL_OPERAND 65536
 #define SMALL_OPERANDS 262144
 #define FEW_ROWS 256
 #define FEW_COLUMNS 32
-/* Tiles of few rows do not pack it either, and keep their sums longer (64x128x784: 2 % faster). */
+/* Tiles of few rows do not pack b either, and keep their sums longer (64x128x784: 2 % faster). */
 #define LEAST_TILED_ROWS 12
 #define FEW_TILED_ROWS 96
 #define DEEP 512
@@ -77,7 +82,7 @@ static bool run_blas(const dp_gemm *g) {
 }
 
 /* ---- Our own loops ---- */
-/* A dense copy with conjugated elements; `rows` and `columns` as stored. */
+/* A dense copy with conjugated elements; `rows` and `columns` are those of the stored matrix. */
 static void *conjugated(dp_dtype dtype, const void *from, int64_t rows, int64_t columns,
                         int64_t stride) {
   size_t size = dp_dtype_size(dtype);
@@ -107,8 +112,9 @@ static void run_plain(const dp_gemm *g) {
   dp_gemm_table()->fn[g->dtype](g->a, g->b, g->c, &sizes);
 }
 
-/* The loops would turn b an element at a time. Some of its columns are turned together, few enough
- * to stay near. False when that is as well, or when there is no memory. */
+/* Multiplies with a transposed b: the plain loops would transpose it element by element. Transposes
+ * some columns at once, few enough to stay in the cache, then multiplies with them. False when the
+ * plain loops are as good, or when there is no memory. */
 #define TURNED_BYTES (16 << 10)
 #define TURNED_STEP 32 /* columns */
 static bool run_turned(const dp_gemm *g) {
@@ -158,7 +164,8 @@ static void run_loops(const dp_gemm *gemm) {
   dp_free(b_copy);
 }
 
-/* A column: c' = b' a', which is one row. b's column must be contiguous, and c's. */
+/* If c is a column (n = 1), computes c' = b' a', whose result is a row. The column must be
+ * contiguous in b and in c. */
 static bool turn_column(const dp_gemm *g, dp_gemm *turned_out) {
   bool b_contiguous = g->transpose_b || g->b_stride == 1 || g->k == 1;
   if (g->n != 1 || g->m == 1 || !b_contiguous || (g->c_stride != 1 && g->m != 1))
@@ -187,7 +194,7 @@ void dp_gemm_run(const dp_gemm *gemm) {
   if (turn_column(gemm, &turned))
     gemm = &turned;
   bool is_real = gemm->dtype == DP_FLOAT || gemm->dtype == DP_DOUBLE;
-  /* One row is bound by memory; our loops read b once, without packing it. */
+  /* A single row is bound by memory, and the loops read b once, without packing it. */
   bool is_simple = is_real && (gemm->m == 1 || is_small(gemm));
   if (gemm->k == 0 || is_simple || (!dp_gemm_run_tiles(gemm) && !run_blas(gemm)))
     run_loops(gemm);
@@ -200,14 +207,14 @@ int64_t dp_gemm_cost(const dp_gemm *gemm) {
                  : gemm->dtype == DP_DOUBLE                                    ? 30
                  : gemm->dtype == DP_COMPLEX64 || gemm->dtype == DP_COMPLEX128 ? 8
                                                                                : 5;
-  /* Rows that are read once are bound by memory. */
+  /* A product in which b is read only once is bound by memory. */
   double reading = (double)gemm->n * (double)gemm->k * (double)dp_dtype_size(gemm->dtype) / 10;
   double nanoseconds = operations / speed > reading ? operations / speed : reading;
   return nanoseconds > 1e15 ? (int64_t)1e15 : (int64_t)nanoseconds + 50;
 }
 
-#define LARGE_PIECE 512 /* rows or columns */
-#define ROW_PIECE 256   /* columns of a single row */
+#define LARGE_PIECE 512 /* rows or columns that make a piece large */
+#define ROW_PIECE 256   /* columns per piece of a single row */
 
 typedef struct split {
   const dp_gemm *gemm;
@@ -241,8 +248,8 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
 #define STRIP_BYTES (512 << 10)
 #define MOST_STRIPS 16
 
-/* Strips of b, `depth` rows each. The first gives its sums to c, the others each to a row of
- * `sums`. */
+/* b is cut into `count` strips of `depth` rows. The first strip's sums go to c, those of strip i >
+ * 0 to row i - 1 of `sums`. */
 typedef struct strips {
   const dp_gemm *gemm;
   int64_t count, depth;
@@ -266,7 +273,7 @@ static void run_strips(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* c += the sums of the other strips, in their order. */
+/* Adds the sums of all strips but the first to c, in order. */
 static void add_strips(const strips *work) {
   static const float floats[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   static const double doubles[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -285,10 +292,11 @@ static void add_strips(const strips *work) {
   dp_gemm_run(&sum);
 }
 
-/* One row times a matrix that is larger than the cache is bound by reading that: in the order of
- * its memory, and to and fro, so that what was read last is still there when it is read again. How
- * the sum is cut does not depend on threads, so neither does the result. False: not such a product,
- * or no memory. */
+/* One row times a matrix that is larger than the cache is bound by reading the matrix. It is read
+ * in the order of its memory, in alternating directions (dp_op_for), so that what was read last is
+ * still in the cache when the next product begins. The number of strips does not depend on the
+ * number of threads, so neither does the result. False when it is not such a product, or there is
+ * no memory. */
 static bool run_row(dp_op_context *context, const dp_gemm *gemm) {
   int64_t size = (int64_t)dp_dtype_size(gemm->dtype), bytes = gemm->n * gemm->k * size;
   bool is_real = gemm->dtype == DP_FLOAT || gemm->dtype == DP_DOUBLE;
@@ -322,7 +330,7 @@ void dp_gemm_run_split(dp_op_context *context, const dp_gemm *gemm) {
     return;
   int64_t cost = dp_gemm_cost(gemm);
   int threads = context->step->pool ? dp_pool_threads(context->step->pool) : 1;
-  if (gemm->m == 1 && gemm->n > ROW_PIECE) { /* b is all there is to read: to and fro */
+  if (gemm->m == 1 && gemm->n > ROW_PIECE) { /* pieces, in alternating directions */
     split row = {.gemm = gemm, .piece = ROW_PIECE};
     int64_t count = (gemm->n + ROW_PIECE - 1) / ROW_PIECE;
     dp_op_for(context, count, cost / count + 1, run_pieces, &row);
@@ -333,8 +341,8 @@ void dp_gemm_run_split(dp_op_context *context, const dp_gemm *gemm) {
     run_pieces(&whole, 0, 1);
     return;
   }
-  /* Few large pieces: every one packs its operands anew. Twice as many as threads when they stay
-   * large, so that a thread that is late costs half of its share. */
+  /* Few large pieces, because every piece packs its operands again. Twice as many pieces as threads
+   * if they are still large: then a late thread costs half as much. */
   split work = {.gemm = gemm, .by_rows = gemm->m >= gemm->n};
   int64_t total = work.by_rows ? gemm->m : gemm->n;
   int64_t pieces = total >= LARGE_PIECE * 2 * threads ? 2 * threads : threads;

@@ -1,39 +1,40 @@
-/* Products of large matrices in tiles (loops_tiles_internal.h), on the calling thread.
+/* Products of large matrices in tiles (loops/tiles.h), on the calling thread.
  *
- * Columns of c are cut into panels, of which b's part is packed, and rows into tiles. A block of
- * rows of a stays in the second-level cache while panel after panel meets it. Copying b would cost
- * as much as several tiles, most of it waiting for memory; so the tiles of one panel pack the next
- * one on the way, and the very first tile packs what it reads. Few rows read b where it is. Rows of
- * a transposed a lie across its memory: they have tiles of their own shape, and the first panel's
- * pack them as they read, when steps are far apart and enough columns gain by it. All cuts are
- * even, because a tile of one or two rows waits for its operands.
- */
+ * The columns of c are cut into panels and its rows into tiles. A block of rows of a stays in the
+ * second-level cache while it is multiplied with panel after panel of b. Panels of b are packed.
+ * Packing costs as much as several tiles, mostly waiting for memory; so the tiles of one panel pack
+ * the next panel between their steps, and the very first tile packs what it reads. If a has few
+ * rows, b is not packed.
+ *
+ * If a is transposed, tiles are tall (loops/tiles_tall.c). They pack a while they read it for the
+ * first panel, if the steps of k are far apart in memory and there are enough columns to gain by
+ * it. All cuts are even, because a tile of one or two rows waits for its operands. */
 #include <string.h>
-#include "kernels/products/gemm.h"
 #include "kernels/loops/move.h"
 #include "kernels/loops/tiles.h"
+#include "kernels/products/gemm.h"
 
-/* What stays in the second-level cache: rows of a, when all of them do, or else a block of rows of
- * a and several panels of b. More panels where packing the rows again for others would cost more.
- * Rows that meet every panel once leave none behind, so more of them fit.
- */
-#define WHOLE_BYTES (1088 << 10) /* of such rows */
+/* What has to fit into the second-level cache: all rows of a if possible (WHOLE_BYTES; if k is not
+ * cut, every panel is used once and leaves the cache, so that is more than BLOCK_BYTES), otherwise
+ * a block of rows of a and several panels of b (PACKED_BYTES). With a packed a there are more
+ * panels, because every further pass over the panels packs the rows again. */
+#define WHOLE_BYTES (1088 << 10) /* of all rows of a, if k is not cut */
 #define BLOCK_BYTES (640 << 10)
 #define BLOCK_ROWS 132
 #define PACKED_BYTES (768 << 10)
 #define TRANSPOSED_ROWS 258
 #define TRANSPOSED_PACKED_BYTES (1024 << 10)
 #define BLOCK_DEPTH 512
-#define LONG_DEPTH 1024 /* of what is not packed */
-#define FEW_COLUMNS 192 /* that do not pay for packing a */
-#define NEAR_BYTES 2048 /* steps of a that are not farther apart are near when they are read */
-#define FEW_ROWS 96     /* that do not pay for packing b */
-#define BAD_STRIDE 2048 /* bytes: rows that far apart share their places in the cache */
-#define SHARING_ROWS 48 /* fewer would have too much to copy for each other */
+#define LONG_DEPTH 1024 /* steps of k if b is not packed */
+#define FEW_COLUMNS 192 /* too few to pay for packing a */
+#define NEAR_BYTES 2048 /* up to this distance, steps of a transposed a need no packing */
+#define FEW_ROWS 96     /* too few to pay for packing b */
+#define BAD_STRIDE 2048 /* bytes: rows at a multiple of this share their sets of the cache */
+#define SHARING_ROWS 48 /* fewer rows do not pack the next panel: too much to copy per tile */
 #define SLAB 16         /* steps of k that are transposed together */
-#define LINE_BYTES 64   /* of the cache */
+#define LINE_BYTES 64   /* of a cache line */
 
-/* `count` parts of a whole, the first `extra` of which have one more than `base`. */
+/* A whole cut into `count` parts; the first `extra` parts have base + 1, the others `base`. */
 typedef struct cut {
   int64_t count, base, extra;
 } cut;
@@ -51,17 +52,17 @@ typedef struct tiles {
   const dp_gemm *g;
   const dp_tile_fns *fns;
   size_t size;
-  bool is_in_place;        /* b is not packed */
-  bool keeps;              /* every panel of a block has its own place; else two take turns */
-  char *packed, *a_packed; /* a_packed: NULL when a is not */
-  int64_t first_k, depth;  /* of the block of b */
-  int64_t begin, end;      /* its columns */
-  cut panels;              /* in vectors */
-  int64_t first, last;     /* rows of the block of a */
-  cut rows;                /* tiles of it */
+  bool is_in_place; /* b is not packed */
+  bool keeps;       /* every panel of a block has its own place; otherwise two places alternate */
+  char *packed, *a_packed; /* a_packed: NULL when a is not packed */
+  int64_t first_k, depth;  /* steps of k of the current block of b */
+  int64_t begin, end;      /* columns of that block */
+  cut panels;              /* of that block, counted in vectors */
+  int64_t first, last;     /* rows of the current block of a */
+  cut rows;                /* tiles of that block */
 } tiles;
 
-/* Columns [begin, end) of one panel. */
+/* One panel: columns [begin, end). */
 typedef struct panel {
   int64_t index, begin, end;
   const char *raw; /* b at its first column */
@@ -81,13 +82,13 @@ static panel panel_at(const tiles *work, int64_t index) {
   return panel;
 }
 
-/* Whether tiles can copy the panel on the way. */
+/* Whether tiles can pack the panel between their steps. */
 static bool is_copied(const tiles *work, const panel *panel) {
   return !work->g->transpose_b &&
          (work->fns->copies_parts || panel->end - panel->begin == work->fns->panel);
 }
 
-/* Steps [from, to) of k. */
+/* Packs steps [from, to) of k of a panel. */
 static void pack_steps(const tiles *work, const panel *panel, int64_t from, int64_t to) {
   const dp_gemm *g = work->g;
   size_t size = work->size, full = (size_t)work->fns->panel * size;
@@ -105,7 +106,7 @@ static void pack_steps(const tiles *work, const panel *panel, int64_t from, int6
 }
 
 /* ---- Errands ---- */
-/* `units` rows or lines that are to be done within `tiles` tiles. */
+/* The pace of an errand of `units` rows or lines that must be done within `tiles` tiles. */
 static int64_t pace_of(const tiles *work, int64_t units, int64_t tiles) {
   int64_t line = LINE_BYTES / (int64_t)work->size,
           times = tiles * ((work->depth + line - 1) / line);
@@ -125,7 +126,7 @@ static dp_tile_errand copy_panel(const tiles *work, const panel *panel, int64_t 
                           .pace = pace_of(work, work->depth, tiles)};
 }
 
-/* The steps of k that are transposed after a tile. */
+/* Steps [from, to) of k, which are transposed after a tile. */
 typedef struct slabs {
   int64_t from, to;
 } slabs;
@@ -146,7 +147,7 @@ static dp_tile_errand ask_for_slabs(const tiles *work, const panel *panel, slabs
                           .pace = pace_of(work, rows * lines_of(work, width), 1)};
 }
 
-/* The next block of a transposed a, which will be packed. */
+/* Prefetches the next block of a transposed a, which will be packed. */
 static dp_tile_errand ask_for_block(const tiles *work, int64_t tiles) {
   const dp_gemm *g = work->g;
   int64_t rest = g->m - work->last, block = work->last - work->first;
@@ -160,12 +161,12 @@ static dp_tile_errand ask_for_block(const tiles *work, int64_t tiles) {
 }
 
 /* ---- Tiles ---- */
-/* The first panel's tiles pack the rows. */
+/* Whether a panel reads packed rows of a. The tiles of the first panel pack them. */
 static bool has_packed_rows(const tiles *work, const panel *panel) {
   return work->a_packed && panel->index > 0;
 }
 
-/* What all tiles of a panel have in common. */
+/* The fields that all tiles of a panel share. */
 static dp_tile tile_of(const tiles *work, const panel *panel) {
   const dp_gemm *g = work->g;
   dp_tile tile = {.a_row = g->transpose_a ? 1 : g->a_stride,
@@ -180,7 +181,8 @@ static dp_tile tile_of(const tiles *work, const panel *panel) {
   return tile;
 }
 
-/* Where rows of a are that begin with the block's tile `index`, and where they go. */
+/* Sets where the rows of the block's tile `index` are in a and in c, and where they are packed
+ * to. */
 static void place_rows(const tiles *work, const panel *panel, dp_tile *tile, int64_t index,
                        int64_t rows) {
   const dp_gemm *g = work->g;
@@ -208,7 +210,7 @@ static void run_tiles(const tiles *work, const panel *panel, dp_tile *tile, int6
   }
 }
 
-/* Packs a transposed panel behind the tiles, which ask for it. */
+/* Packs a transposed panel in parts: each tile prefetches a part, which is transposed after it. */
 static void run_turning(const tiles *work, const panel *panel_now, const panel *next, dp_tile *tile,
                         int64_t from) {
   int64_t count = work->rows.count;
@@ -221,11 +223,11 @@ static void run_turning(const tiles *work, const panel *panel_now, const panel *
   }
 }
 
-/* What the tiles of a panel do besides. */
+/* What the tiles of a panel pack besides multiplying. */
 typedef struct duties {
   panel now, next;
-  bool is_raw;     /* the first tile copies what it reads */
-  bool packs_next; /* the others pack the next panel */
+  bool is_raw;     /* the first tile packs this panel while it reads it */
+  bool packs_next; /* the other tiles pack the next panel */
 } duties;
 
 static duties duties_of(const tiles *work, int64_t index) {
@@ -246,7 +248,8 @@ static duties duties_of(const tiles *work, int64_t index) {
   return duties;
 }
 
-/* The block's rows of one panel. The first block of rows packs the next panel on the way. */
+/* Multiplies the block's rows with one panel. For the first block of rows, its tiles pack the next
+ * panel between their steps. */
 static void run_panel(const tiles *work, int64_t index) {
   duties duties = duties_of(work, index);
   int64_t first = 0, count = work->rows.count;
@@ -289,8 +292,8 @@ static bool reads_in_place(const dp_gemm *g, const dp_tile_fns *fns) {
 
 /* How the whole product is cut. */
 typedef struct plan {
-  cut depths, blocks; /* blocks: of rows */
-  int64_t columns;    /* of a block of b */
+  cut depths, blocks; /* depths: cuts of k; blocks: cuts of the rows */
+  int64_t columns;    /* columns of a block of b */
   bool packs_a;
 } plan;
 

@@ -1,7 +1,7 @@
-/* FakeQuantWithMinMax*: rounds to the values that a quantized tensor could hold, and the gradients,
- * which pass where the input lies in range and go to the bounds elsewhere. The range is given as
- * attributes, as two scalars or as two vectors with an entry for each index of the last
- * dimension. */
+/* FakeQuantWithMinMax*: rounds floats to the values that a quantized tensor could hold. The
+ * gradient passes where the input is in the range, and goes to the bounds elsewhere. The range is
+ * given as attributes, as two scalars, or as two vectors with one entry per channel (last
+ * dimension). */
 #include "kernels/shared/family.h"
 
 #include <math.h>

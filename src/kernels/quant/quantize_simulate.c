@@ -1,5 +1,5 @@
-/* QuantizeAndDequantize in its versions: what quantizing to some bits would do to floats, and its
- * gradient. For a whole tensor, or for each slice along an axis. */
+/* QuantizeAndDequantize in all versions, and its gradient: floats after being quantized to some
+ * bits and back. For a whole tensor, or per slice along an axis. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -39,7 +39,7 @@ typedef struct simulate_slices {
 
 typedef struct simulate_state {
   bool is_signed, is_given, half_up, narrow;
-  int64_t bits; /* 0: an input */
+  int64_t bits; /* 0: the number of bits is an input */
   int64_t axis;
   bool is_first_version;
   double low, high; /* of version 1 */

@@ -1,11 +1,11 @@
-/* Ranges of their own for each channel: RequantizationRangePerChannel finds the range that 32-bit
- * codes of images use, RequantizePerChannel takes them to 8 bits of one range. Ranges are those of
- * the largest magnitude, to both sides of zero. */
+/* Ranges per channel. RequantizationRangePerChannel finds the range that 32-bit codes of images
+ * use; RequantizePerChannel converts them to 8-bit codes of one range. A range is symmetric: from
+ * minus to plus the largest magnitude. */
 #include <float.h>
 #include <math.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/quant/quantized_internal.h"
+#include "kernels/shared/family.h"
 
 #define WHOLE 2147483648.0f /* the codes of half a range */
 

@@ -1,8 +1,8 @@
 /* Numbers of quantized types: codes, which stand for values spread evenly over a range that comes
  * beside the tensor as two float scalars. The arithmetic is TensorFlow's, rounding for rounding:
  * results are compared bit for bit. No state, any thread. */
-#ifndef DP_KERNELS_QUANTIZED_INTERNAL_H
-#define DP_KERNELS_QUANTIZED_INTERNAL_H
+#ifndef DP_KERNELS_QUANT_QUANTIZED_INTERNAL_H
+#define DP_KERNELS_QUANT_QUANTIZED_INTERNAL_H
 
 #include "kernels/shared/support.h"
 
@@ -25,7 +25,7 @@ void dp_quantized_store(dp_tensor *tensor, int64_t at, int64_t code);
 
 /* The code nearest to a value; it may lie outside of the type. */
 int64_t dp_quantized_code(dp_dtype dtype, float value, dp_quantized_range range);
-/* The same, at most the largest and at least the lowest. */
+/* The nearest code, clamped to the codes of the type. */
 int64_t dp_quantized_clamped(dp_dtype dtype, float value, dp_quantized_range range);
 /* The value of a code. */
 float dp_quantized_value(dp_dtype dtype, int64_t code, dp_quantized_range range);
@@ -36,8 +36,8 @@ dp_quantized_range dp_quantized_product_range(dp_dtype a, dp_quantized_range a_r
 /* Where element `at` of a result comes from in an operand that is broadcast to its shape. */
 int64_t dp_quantized_source(const dp_shape *result, const dp_shape *from, int64_t at);
 
-/* From codes of one range to codes of another, for many elements: in floats as TensorFlow's vector
- * code does it, which is not always what single numbers give. */
+/* Maps codes of one range to codes of another, for many elements. It computes in floats as
+ * TensorFlow's vector code does, which can differ from dp_quantized_code. */
 typedef struct dp_quantized_map {
   float factor, shift; /* value = code * factor + shift */
   float scale, offset; /* code = round(value * scale) - offset */

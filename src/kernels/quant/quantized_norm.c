@@ -1,10 +1,10 @@
-/* Normalizing quantized images: by means and variances that are given
- * (QuantizedBatchNormWithGlobalNormalization, in fixed point) or by those of each channel of each
- * image (QuantizedInstanceNorm, in floats). */
+/* Normalization of quantized images. QuantizedBatchNormWithGlobalNormalization takes mean and
+ * variance as inputs and computes in fixed point. QuantizedInstanceNorm computes them per image and
+ * channel, in floats. */
 #include <math.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/quant/quantized_internal.h"
+#include "kernels/shared/family.h"
 
 /* ---- QuantizedBatchNormWithGlobalNormalization ---- */
 typedef struct batch_state {
@@ -138,7 +138,7 @@ typedef struct instance {
   const uint8_t *from;
   uint8_t *to;
   int64_t count, stride;
-  float mean, scale, spread; /* spread: what values are multiplied by at last */
+  float mean, scale, spread; /* spread: the last factor of the values */
 } instance;
 
 static void measure(instance *instance, float epsilon) {

@@ -1,5 +1,5 @@
-/* QuantizedMaxPool and QuantizedAvgPool: poolings of codes, which keep their range. An average is
- * the sum of codes divided as integers are, by as many as lie within the image. */
+/* QuantizedMaxPool and QuantizedAvgPool: pooling of codes; the range stays the same. An average is
+ * the sum of the codes divided, as integers, by the number of pixels inside the image. */
 #include "kernels/shared/family.h"
 
 #include "kernels/quant/quantized_internal.h"

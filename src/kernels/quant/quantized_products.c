@@ -1,6 +1,6 @@
-/* Products and sums of quantized tensors, whose results are codes of 32 bits with a range of their
- * own: QuantizedMatMul, QuantizedConv2D, QuantizedMul, QuantizedBiasAdd, QuantizedAdd. Codes of
- * factors are widened to integers that are 0 where the value is, then the loops for integers do the
+/* Products and sums of quantized tensors: QuantizedMatMul, QuantizedConv2D, QuantizedMul,
+ * QuantizedBiasAdd, QuantizedAdd. Results are 32-bit codes with a range of their own. Codes of
+ * factors are widened to integers that are 0 where the value is 0; then the integer loops do the
  * work. */
 #include "kernels/shared/family.h"
 
@@ -21,7 +21,7 @@ static void widen_codes(void *arg, int64_t begin, int64_t end) {
     call->to[i] = (int32_t)((uint32_t)dp_quantized_load(call->from, i) - (uint32_t)call->zero);
 }
 
-/* A fresh int32 tensor of codes less the code of zero. */
+/* A new int32 tensor: each code minus the code of zero. */
 static dp_status *widen(dp_op_context *context, const dp_tensor *from, dp_quantized_range range,
                         dp_tensor *wide_out) {
   DP_RETURN_IF_ERROR(dp_tensor_create(DP_INT32, &from->shape, wide_out));
@@ -187,7 +187,7 @@ static dp_status *multiply(dp_op_context *context, void *memory) {
 }
 
 /* ---- QuantizedBiasAdd ---- */
-/* Room for `additions` of the kind. */
+/* A range symmetric about zero: `additions` times the larger magnitude of both ranges. */
 static dp_quantized_range sum_range(dp_quantized_range a, dp_quantized_range b, int additions) {
   float largest = fmaxf(fmaxf(a.high, -a.low), fmaxf(b.high, -b.low)) * (float)additions;
   return (dp_quantized_range){-largest, largest};
@@ -229,7 +229,7 @@ static dp_status *bias_add(dp_op_context *context, void *memory) {
 }
 
 /* ---- QuantizedAdd ---- */
-/* An operand in codes of the sum: the code of 0 and a step, or one code for all. */
+/* An operand in codes of the sum: the code of 0 and a step; or one code for all elements. */
 typedef struct addend {
   const dp_tensor *tensor;
   int64_t zero;
@@ -265,7 +265,7 @@ static dp_status *check_add(const dp_op_context *context) {
   return NULL;
 }
 
-/* Sums of any shapes that go together; TensorFlow knows only some of them. */
+/* Adds operands of any shapes that broadcast; TensorFlow supports only some of them. */
 static dp_status *add(dp_op_context *context, void *memory) {
   (void)memory;
   const dp_tensor *x = dp_op_input(context, 0), *y = dp_op_input(context, 1);

@@ -1,6 +1,6 @@
-/* Quantized tensors and their ranges: taken to other ranges and types (Requantize,
- * QuantizeDownAndShrinkRange), the range that is in use (RequantizationRange), and what keeps or
- * joins ranges: QuantizedRelu, QuantizedRelu6, QuantizedConcat. */
+/* Ops on quantized tensors and their ranges: Requantize and QuantizeDownAndShrinkRange convert to
+ * other ranges and types; RequantizationRange finds the range in use; QuantizedRelu and
+ * QuantizedRelu6 keep the range; QuantizedConcat merges ranges. */
 #include "kernels/shared/family.h"
 
 #include <math.h>

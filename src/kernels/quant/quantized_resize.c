@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/quant/quantized_internal.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/pixels.h"
-#include "kernels/quant/quantized_internal.h"
 
 typedef struct resize_state {
   bool align_corners, half_pixel_centers;

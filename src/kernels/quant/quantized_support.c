@@ -1,4 +1,5 @@
-/* Quantized numbers; the contract is in quantized_internal.h. */
+/* Quantized numbers: ranges as inputs and outputs, codes to values and back, and maps from one
+ * range to another, with TensorFlow's arithmetic. The contract is in quantized_internal.h. */
 #include "kernels/quant/quantized_internal.h"
 
 #include <math.h>

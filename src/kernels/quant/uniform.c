@@ -1,8 +1,8 @@
 /* Uniformly quantized tensors, element by element: UniformQuantize, UniformDequantize,
  * UniformRequantize, UniformQuantizedClipByValue and UniformQuantizedAdd. */
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/quant/uniform_internal.h"
+#include "kernels/shared/family.h"
 
 typedef struct uniform_state {
   dp_uniform_limits limits; /* of the result */

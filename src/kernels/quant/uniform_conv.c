@@ -1,12 +1,12 @@
 /* Convolutions of uniformly quantized tensors: UniformQuantizedConvolution, whose result is
- * quantized too, and UniformQuantizedConvolutionHybrid, which quantizes images of floats one by
- * one. Codes less their zero points are integers, and what pads an image is 0 among them. Elements
- * of the result are shared out over the pool. */
+ * quantized too, and UniformQuantizedConvolutionHybrid, which quantizes each float image first.
+ * Codes minus their zero points are integers, and padding is 0 among them. Elements of the result
+ * are split over the pool. */
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/quant/uniform_internal.h"
 #include "kernels/quant/uniform_window_internal.h"
+#include "kernels/shared/family.h"
 
 typedef struct conv_state {
   dp_uniform_window window;

@@ -1,11 +1,11 @@
 /* Products of uniformly quantized matrices: UniformQuantizedDot, whose result is quantized too, and
- * UniformQuantizedDotHybrid, which quantizes a matrix of floats row by row, by what is in it.
- * Codes less their zero points are integers; the loops for integers multiply them. */
+ * UniformQuantizedDotHybrid, which quantizes a float matrix row by row, with the range of each row.
+ * Codes minus their zero points are integers; the integer loops multiply them. */
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/products/gemm.h"
 #include "kernels/quant/uniform_internal.h"
+#include "kernels/shared/family.h"
 
 typedef struct dot_state {
   dp_uniform_limits limits;

@@ -1,8 +1,8 @@
 /* Uniformly quantized numbers: value = (code - zero point) * scale, with one scale and zero point
  * for a tensor or one for each slice along an axis. Scales of results are applied in fixed point,
  * as TensorFlow applies them: results are compared bit for bit. No state, any thread. */
-#ifndef DP_KERNELS_UNIFORM_INTERNAL_H
-#define DP_KERNELS_UNIFORM_INTERNAL_H
+#ifndef DP_KERNELS_QUANT_UNIFORM_INTERNAL_H
+#define DP_KERNELS_QUANT_UNIFORM_INTERNAL_H
 
 #include "kernels/quant/quantized_internal.h"
 

@@ -1,4 +1,5 @@
-/* Uniformly quantized numbers; the contracts are in uniform_internal.h. */
+/* Uniformly quantized numbers: checks of scales and zero points, fixed-point factors, and codes as
+ * integers less their zero point. The contracts are in uniform_internal.h. */
 #include "kernels/quant/uniform_internal.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Windows of uniformly quantized convolutions; the contracts are in uniform_window_internal.h. */
+/* Reads the attributes of uniformly quantized convolutions and works out their windows for operands
+ * of given shapes. The contracts are in uniform_window_internal.h. */
 #include "kernels/quant/uniform_window_internal.h"
 
 #include "base/text.h"

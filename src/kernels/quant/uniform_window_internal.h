@@ -1,8 +1,8 @@
 /* The window of a uniformly quantized convolution, of any number of spatial dimensions: attributes
  * as a node has them, and what they mean for operands of given shapes. Dimensions may stand in any
  * order, images and filters may be dilated, features and images may be in groups. */
-#ifndef DP_KERNELS_UNIFORM_WINDOW_INTERNAL_H
-#define DP_KERNELS_UNIFORM_WINDOW_INTERNAL_H
+#ifndef DP_KERNELS_QUANT_UNIFORM_WINDOW_INTERNAL_H
+#define DP_KERNELS_QUANT_UNIFORM_WINDOW_INTERNAL_H
 
 #include "kernels/shared/support.h"
 

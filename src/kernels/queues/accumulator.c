@@ -1,15 +1,17 @@
-/* The accumulator; the contracts are in the header, sparse sums in accumulator_sparse.c. */
+/* Conditional accumulators: adding gradients and giving sums to those who wait
+ * (accumulator_internal.h). One lock per accumulator; callbacks come after it is released. Sparse
+ * sums are merged in accumulator_sparse.c. */
 #include "kernels/queues/accumulator_internal.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 
-/* Somebody who waits for a sum; afterwards, the sum itself. */
+/* A call that waits for a sum; later it holds the sum. */
 typedef struct taker {
-  dp_waiter waiter; /* first */
+  dp_waiter waiter; /* must be first */
   dp_accumulator *accumulator;
   int64_t wanted;
-  int64_t count; /* of gradients in the value */
+  int64_t count; /* number of gradients in the value */
   dp_tensor value;
   dp_sparse_sum rows;
   dp_status *status;
@@ -88,7 +90,7 @@ static void divide(dp_dtype dtype, void *value, int64_t count, int64_t divisor) 
         value, dtype == DP_DOUBLE ? (const void *)&wide : (const void *)&single, value, &span);
 }
 
-/* Of each row, over the gradients that had it. */
+/* Divides each row by the number of gradients that had it. */
 static void take_mean(taker *taken) {
   dp_tensor *value = &taken->value;
   if (!taken->accumulator->is_sparse) {
@@ -124,7 +126,7 @@ static void end_cancelled(dp_waiter *waiter) {
   end(gone);
 }
 
-/* Gives sums to those who wait, as long as there is enough. */
+/* Gives sums to waiting takers, as long as there are enough gradients. */
 static void flush(dp_accumulator *accumulator) {
   dp_waiters ended = {0};
   pthread_mutex_lock(&accumulator->lock);

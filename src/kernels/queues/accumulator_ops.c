@@ -1,4 +1,5 @@
-/* The ops of conditional accumulators, dense and sparse, with handles of both forms. */
+/* The ops of conditional accumulators, dense and sparse, with reference handles (first form) and
+ * resource handles (second form). They find the accumulator and call accumulator_internal.h. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -7,16 +8,16 @@
 #include "kernels/shared/handle.h"
 
 /* ---- Making ---- */
-typedef struct make_state {
+typedef struct accumulator_make_state {
   dp_resource_name name;
   dp_resources *resources;
   dp_dtype dtype;
   dp_partial_shape shape;
   bool is_sparse, takes_mean;
-} make_state;
+} accumulator_make_state;
 
 static dp_status *make_create(const dp_kernel_setup *setup, void *memory) {
-  make_state *state = memory;
+  accumulator_make_state *state = memory;
   const dp_partial_shape *shape;
   dp_view reduction;
   state->resources = dp_resources_retain(setup->device->resources);
@@ -30,7 +31,7 @@ static dp_status *make_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 static void make_destroy(void *memory) {
-  make_state *state = memory;
+  accumulator_make_state *state = memory;
   if (state->name.is_private)
     dp_status_release(dp_resources_remove(state->resources, state->name.container, state->name.name,
                                           dp_accumulator_ops.type_name));
@@ -39,7 +40,7 @@ static void make_destroy(void *memory) {
 }
 
 static dp_status *make_accumulator(void *arg, dp_resource **resource_out) {
-  const make_state *state = arg;
+  const accumulator_make_state *state = arg;
   dp_accumulator *accumulator;
   DP_RETURN_IF_ERROR(dp_accumulator_create(state->name.name, state->dtype, &state->shape,
                                            state->is_sparse, state->takes_mean, &accumulator));
@@ -48,7 +49,7 @@ static dp_status *make_accumulator(void *arg, dp_resource **resource_out) {
 }
 
 static dp_status *make_compute(dp_op_context *context, void *memory) {
-  make_state *state = memory;
+  accumulator_make_state *state = memory;
   dp_resource *resource;
   DP_RETURN_IF_ERROR(dp_resources_find_or_create(context->device->resources, state->name.container,
                                                  state->name.name, &dp_accumulator_ops,
@@ -129,7 +130,7 @@ static dp_status *apply_sparse_compute(dp_op_context *context, void *memory) {
 /* ---- Taking ---- */
 typedef struct take_run {
   dp_op_context *context;
-  dp_accumulator *accumulator; /* held */
+  dp_accumulator *accumulator; /* retained */
 } take_run;
 
 static void on_taken(void *arg, dp_status *status, dp_tensor *value, dp_tensor *indices,
@@ -197,7 +198,7 @@ static dp_status *count_compute(dp_op_context *context, void *memory) {
 /* clang-format off */
 #define TYPES {{"dtype", DP_SET(HALF) | DP_SET(FLOAT) | DP_SET(DOUBLE)}}
 #define MAKE(name)                                                                                 \
-  {.op = name, .types = TYPES, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(make_state),         \
+  {.op = name, .types = TYPES, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(accumulator_make_state),         \
    .create = make_create, .compute = make_compute, .destroy = make_destroy}
 #define ASK(name, body) {.op = name, .flags = DP_KERNEL_CHEAP, .compute = body}
 

@@ -1,4 +1,5 @@
-/* Sums of sparse gradients: two lists of rows in rising order are merged. */
+/* Sums of sparse gradients. The sum and a new gradient are both lists of rows with ascending
+ * indices; they are merged into a new list, adding rows whose indices are equal. */
 #include "kernels/queues/accumulator_internal.h"
 
 #include <string.h>
@@ -92,7 +93,7 @@ static dp_status *start_sum(dp_accumulator *accumulator, const dp_tensor *indice
   return NULL;
 }
 
-/* How many rows the merged list has. */
+/* The number of rows of the merged list. */
 static int64_t count_merged(const dp_sparse_sum *sum, const int64_t *index, int64_t count) {
   int64_t i = 0, j = 0, merged = 0;
   for (; i < sum->count && j < count; ++merged) {
@@ -107,7 +108,7 @@ typedef struct merge_rows {
   const dp_combine *add;
   const char *old_rows, *new_rows;
   char *to;
-  int64_t elements; /* of a row */
+  int64_t elements; /* per row */
   size_t bytes;
 } merge_rows;
 

@@ -1,31 +1,31 @@
-/* Barriers: elements under a key whose components come one by one, from different ops and steps. An
- * element that is whole goes to the barrier's queue of ready ones, from which TakeMany takes; first
- * go those whose key was seen first (all new keys of one InsertMany are equal in that).
+/* Barriers: elements under a key, whose components come one by one, from different ops and steps. A
+ * complete element goes to the barrier's ready queue, from which TakeMany takes. Elements whose key
+ * was seen first go first; all new keys of one InsertMany have the same priority.
  *
- * Any thread may enter. The lock guards the incomplete elements and the closing; the queue has its
- * own and is entered with none held. The queue closes when the barrier is closed and nothing is
- * incomplete any more. */
+ * Any thread may enter. The lock guards the incomplete elements and the closing. The ready queue
+ * has a lock of its own and is called without ours held. It is closed when the barrier is closed
+ * and no element is incomplete. */
 #include <pthread.h>
 #include <string.h>
 #include "base/map.h"
 #include "base/memory.h"
+#include "kernels/queues/queue_internal.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/handle.h"
-#include "kernels/queues/queue_internal.h"
 
-/* Before the values, an element of the queue has its priority and its key. */
+/* An element of the ready queue: its priority, its key, then the values. */
 enum { PRIORITY, KEY, VALUES };
 
 typedef struct barrier {
   dp_resource resource;
   char *name;
-  dp_queue *ready; /* held */
+  dp_queue *ready; /* retained */
   int32_t component_count;
-  pthread_mutex_t lock; /* for all below */
-  dp_map *incomplete;   /* key to an array as the queue has it */
+  pthread_mutex_t lock; /* guards all fields below */
+  dp_map *incomplete;   /* from key to an element in the form of the ready queue */
   int64_t next_priority;
   bool is_closed;
-  bool cancels_pending; /* closed for the incomplete ones too */
+  bool cancels_pending; /* closed, and incomplete elements are refused too */
   bool is_queue_closed;
 } barrier;
 
@@ -61,54 +61,71 @@ static void barrier_describe(dp_resource *resource, dp_text *text) {
 static const dp_resource_ops barrier_ops = {"N10tensorflow7barrier7BarrierE", barrier_destroy,
                                             barrier_describe};
 
-typedef struct make_state {
+typedef struct barrier_make_state {
   dp_resource_name name;
   dp_resources *resources;
-  const dp_attr *types, *shapes;
-} make_state;
+  const dp_attr *types;
+  dp_partial_shape *shapes; /* one for each of the types; owned */
+} barrier_make_state;
+
+/* A shape of unknown rank is a scalar's, as in TensorFlow. */
+static dp_status *read_shapes(barrier_make_state *state, const dp_attr *shapes) {
+  for (int32_t i = 0; i < shapes->count; ++i)
+    if (shapes->shapes[i].rank >= 0 && !dp_partial_shape_is_known(&shapes->shapes[i]))
+      return DP_INVALID("Shape %s is not fully defined", dp_partial_shape_text(&shapes->shapes[i]));
+  if (shapes->count != state->types->count)
+    return DP_INVALID("All of the component shapes must be specified");
+  state->shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)shapes->count + 1);
+  for (int32_t i = 0; i < shapes->count; ++i)
+    if (shapes->shapes[i].rank >= 0)
+      state->shapes[i] = shapes->shapes[i];
+  return NULL;
+}
 
 static dp_status *make_create(const dp_kernel_setup *setup, void *memory) {
-  make_state *state = memory;
+  barrier_make_state *state = memory;
   state->resources = dp_resources_retain(setup->device->resources);
   DP_RETURN_IF_ERROR(
       dp_node_get_list(setup->node, "component_types", DP_ATTR_LIST_TYPE, &state->types));
-  DP_RETURN_IF_ERROR(dp_node_get_list(setup->node, "shapes", DP_ATTR_LIST_SHAPE, &state->shapes));
-  if (state->shapes->count != 0 && state->shapes->count != state->types->count)
-    return DP_INVALID("All of the component shapes must be specified");
-  for (int32_t i = 0; i < state->shapes->count; ++i)
-    if (!dp_partial_shape_is_known(&state->shapes->shapes[i]))
-      return DP_INVALID("All of the component shapes must be fully defined, but shape %d is %s", i,
-                        dp_partial_shape_text(&state->shapes->shapes[i]));
+  const dp_attr *shapes;
+  DP_RETURN_IF_ERROR(dp_node_get_list(setup->node, "shapes", DP_ATTR_LIST_SHAPE, &shapes));
+  DP_RETURN_IF_ERROR(read_shapes(state, shapes));
+  int64_t capacity;
+  DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "capacity", &capacity));
+  if (capacity != -1)
+    return DP_INVALID("Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through "
+                      "a queue to enforce a limited capacity.");
   return dp_resource_name_init(&state->name, setup, false);
 }
 
 static void make_destroy(void *memory) {
-  make_state *state = memory;
+  barrier_make_state *state = memory;
   if (state->name.is_private)
     dp_status_release(dp_resources_remove(state->resources, state->name.container, state->name.name,
                                           barrier_ops.type_name));
   dp_resources_release(state->resources);
   dp_resource_name_deinit(&state->name);
+  dp_free(state->shapes);
 }
 
-static dp_status *make_ready_queue(const make_state *state, dp_queue **queue_out) {
+static dp_status *make_ready_queue(const barrier_make_state *state, dp_queue **queue_out) {
   int32_t count = state->types->count + VALUES;
   dp_queue_options options = {.kind = DP_QUEUE_PRIORITY, .capacity = DP_QUEUE_UNBOUNDED};
   options.component_count = count;
   options.dtypes = DP_NEW_ARRAY(dp_dtype, (size_t)count);
   options.shapes = DP_NEW_ARRAY(dp_partial_shape, (size_t)count);
-  options.shape_count = state->shapes->count ? count : 0;
+  options.shape_count = count;
   options.dtypes[PRIORITY] = DP_INT64;
   options.dtypes[KEY] = DP_STRING;
-  for (int32_t i = 0; i < state->types->count; ++i)
+  for (int32_t i = 0; i < state->types->count; ++i) {
     options.dtypes[i + VALUES] = (dp_dtype)state->types->types[i];
-  for (int32_t i = 0; i < state->shapes->count; ++i)
-    options.shapes[i + VALUES] = state->shapes->shapes[i];
+    options.shapes[i + VALUES] = state->shapes[i];
+  }
   return dp_queue_create(state->name.name, &options, queue_out);
 }
 
 static dp_status *make_barrier(void *arg, dp_resource **resource_out) {
-  const make_state *state = arg;
+  const barrier_make_state *state = arg;
   dp_queue *ready;
   DP_RETURN_IF_ERROR(make_ready_queue(state, &ready));
   barrier *self = DP_NEW(barrier);
@@ -123,28 +140,55 @@ static dp_status *make_barrier(void *arg, dp_resource **resource_out) {
   return NULL;
 }
 
-/* Whether a shared barrier is what this node would make. */
-static dp_status *check_barrier(const barrier *self, const make_state *state) {
+/* ---- Checks that a shared barrier has the attributes of this node ---- */
+static dp_status *differs(const barrier *self, const char *what, dp_text *has, dp_text *asked) {
+  dp_status *status =
+      DP_INVALID("Shared barrier '%s' has component %s %s but requested component %s were %s",
+                 self->name, what, dp_text_string(has), what, dp_text_string(asked));
+  dp_text_deinit(has);
+  dp_text_deinit(asked);
+  return status;
+}
+
+static dp_status *types_differ(const barrier *self, const barrier_make_state *state) {
+  dp_text has = {0}, asked = {0};
+  for (int32_t i = 0; i < self->component_count; ++i)
+    dp_text_printf(&has, "%s%s", i ? ", " : "",
+                   dp_dtype_name(self->ready->options.dtypes[i + VALUES]));
+  for (int32_t i = 0; i < state->types->count; ++i)
+    dp_text_printf(&asked, "%s%s", i ? ", " : "", dp_dtype_name((dp_dtype)state->types->types[i]));
+  return differs(self, "types", &has, &asked);
+}
+
+static dp_status *shapes_differ(const barrier *self, const barrier_make_state *state) {
+  dp_text has = {0}, asked = {0};
+  for (int32_t i = 0; i < self->component_count; ++i) {
+    dp_text_add(&has, i ? ", " : "[");
+    dp_partial_shape_print(&self->ready->options.shapes[i + VALUES], &has);
+    dp_text_add(&asked, i ? ", " : "[");
+    dp_partial_shape_print(&state->shapes[i], &asked);
+  }
+  dp_text_add_char(&has, ']');
+  dp_text_add_char(&asked, ']');
+  return differs(self, "shapes", &has, &asked);
+}
+
+static dp_status *check_barrier(const barrier *self, const barrier_make_state *state) {
   bool same = self->component_count == state->types->count;
   for (int32_t i = 0; same && i < self->component_count; ++i)
     same = self->ready->options.dtypes[i + VALUES] == (dp_dtype)state->types->types[i];
   if (!same)
-    return DP_INVALID("Shared barrier '%s' has other component types than this one", self->name);
-  bool has_shapes = self->ready->options.shape_count > 0;
-  same = has_shapes == (state->shapes->count > 0);
-  for (int32_t i = 0; same && i < state->shapes->count; ++i) {
+    return types_differ(self, state);
+  for (int32_t i = 0; same && i < self->component_count; ++i) {
     dp_partial_shape merged;
-    const dp_partial_shape *has = &self->ready->options.shapes[i + VALUES];
-    same = has->rank == state->shapes->shapes[i].rank &&
-           dp_partial_shape_merge(has, &state->shapes->shapes[i], &merged);
+    same = dp_partial_shape_merge(&self->ready->options.shapes[i + VALUES], &state->shapes[i],
+                                  &merged);
   }
-  return same ? NULL
-              : DP_INVALID("Shared barrier '%s' has other component shapes than this one",
-                           self->name);
+  return same ? NULL : shapes_differ(self, state);
 }
 
 static dp_status *make_compute(dp_op_context *context, void *memory) {
-  make_state *state = memory;
+  barrier_make_state *state = memory;
   dp_resource *resource;
   DP_RETURN_IF_ERROR(dp_resources_find_or_create(context->device->resources, state->name.container,
                                                  state->name.name, &barrier_ops, make_barrier,
@@ -170,7 +214,7 @@ static void ignore_done(void *arg, dp_status *status, dp_tensor *tuple) {
   dp_status_release(status);
 }
 
-/* A new element has its priority and its key; the values come later. */
+/* A new element with priority and key; the values come later. */
 static dp_status *begin_element(barrier *self, const dp_tensor *keys, int64_t row,
                                 dp_tensor **element_out) {
   dp_tensor *element = dp_pieces_create(self->component_count + VALUES);
@@ -196,7 +240,7 @@ static dp_status *brand_new(const barrier *self, dp_view key, int64_t row) {
                           (long long)row, dp_map_count(self->incomplete));
 }
 
-/* With the lock held. What is whole now goes to `whole`. */
+/* With the lock held. An element that is complete now goes to `whole`. */
 static dp_status *insert_one(barrier *self, const dp_tensor *keys, const dp_tensor *values,
                              int32_t component, int64_t row, bool *is_new, elements *whole) {
   dp_view key = dp_tstring_view(&dp_tensor_strings(keys)[row]);
@@ -217,11 +261,15 @@ static dp_status *insert_one(barrier *self, const dp_tensor *keys, const dp_tens
     if (!dp_tensor_is_set(&element[i + VALUES]))
       return NULL;
   dp_map_remove_n(self->incomplete, key.data, key.length);
-  DP_ARRAY_PUSH(whole, element);
-  return NULL;
+  dp_status *status = dp_queue_check(self->ready, element, self->component_count + VALUES, false);
+  if (status)
+    dp_pieces_destroy(element, self->component_count + VALUES);
+  else
+    DP_ARRAY_PUSH(whole, element);
+  return status;
 }
 
-/* With the lock held: whether the queue is to be closed now, by the caller, without it. */
+/* With the lock held: whether the caller must close the queue, after it released the lock. */
 static bool must_close_queue(barrier *self) {
   bool must = self->is_closed && !self->is_queue_closed && dp_map_count(self->incomplete) == 0;
   self->is_queue_closed = self->is_queue_closed || must;
@@ -246,32 +294,47 @@ static dp_status *insert_locked(barrier *self, const dp_tensor *keys, const dp_t
   return status;
 }
 
+/* Shapes are checked when an element is complete, as in TensorFlow. */
 static dp_status *check_insert(const barrier *self, const dp_tensor *keys, const dp_tensor *values,
                                int64_t component) {
   if (component < 0 || component >= self->component_count)
     return DP_INVALID("The component ID is out of range %lld > num_components (= %d)",
                       (long long)component, self->component_count);
-  if (keys->shape.rank != 1)
-    return DP_INVALID("keys must be a vector, not of shape %s", dp_shape_text(&keys->shape));
-  if (values->shape.rank < 1 || values->shape.dims[0] != keys->shape.dims[0])
+  dp_dtype expected = self->ready->options.dtypes[component + VALUES];
+  if (values->dtype != expected)
+    return DP_INVALID("Signature mismatch, have: string_ref, string, %s-> expected: string_ref, "
+                      "string, %s->",
+                      dp_dtype_name(values->dtype), dp_dtype_name(expected));
+  int64_t count = dp_tensor_elements(keys);
+  if (count > 0 && dp_tensor_elements(values) == 0)
+    return DP_INVALID("Tensors with no elements are not supported %s: received shape %s",
+                      self->name, dp_shape_text(&values->shape));
+  int64_t rows = values->shape.rank > 0 ? values->shape.dims[0] : 1;
+  if (rows < count)
     return DP_INVALID("Expected as many values as keys: %s and %s", dp_shape_text(&values->shape),
                       dp_shape_text(&keys->shape));
-  const dp_queue_options *options = &self->ready->options;
-  if (values->dtype != options->dtypes[component + VALUES])
-    return DP_INVALID("Type mismatch for component %lld: expected %s, got %s", (long long)component,
-                      dp_dtype_name(options->dtypes[component + VALUES]),
-                      dp_dtype_name(values->dtype));
-  dp_shape shape = dp_shape_remove(&values->shape, 0);
-  if (options->shape_count > 0 &&
-      !dp_partial_shape_accepts(&options->shapes[component + VALUES], &shape))
-    return DP_INVALID(
-        "Shape mismatch for component %lld: expected %s, got %s", (long long)component,
-        dp_partial_shape_text(&options->shapes[component + VALUES]), dp_shape_text(&shape));
   return NULL;
 }
 
 static dp_status *insert_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_int(setup->node, "component_index", memory);
+}
+
+static dp_status *insert(barrier *self, const dp_tensor *keys, const dp_tensor *values,
+                         int32_t component) {
+  elements whole = {0};
+  pthread_mutex_lock(&self->lock);
+  dp_status *status = insert_locked(self, keys, values, component, &whole);
+  bool closes = must_close_queue(self);
+  pthread_mutex_unlock(&self->lock);
+  for (size_t i = 0; i < whole.count; ++i) {
+    dp_queue_enqueue(self->ready, whole.items[i], false, NULL, ignore_done, NULL);
+    dp_pieces_destroy(whole.items[i], self->component_count + VALUES);
+  }
+  DP_ARRAY_FREE(&whole);
+  if (closes)
+    dp_queue_close(self->ready, false, ignore_done, NULL);
+  return status;
 }
 
 static dp_status *insert_compute(dp_op_context *context, void *memory) {
@@ -280,33 +343,27 @@ static dp_status *insert_compute(dp_op_context *context, void *memory) {
   barrier *self;
   DP_RETURN_IF_ERROR(get_barrier(context, &self));
   dp_status *status = check_insert(self, keys, values, component);
-  elements whole = {0};
-  bool closes = false;
   if (!status) {
-    pthread_mutex_lock(&self->lock);
-    status = insert_locked(self, keys, values, (int32_t)component, &whole);
-    closes = must_close_queue(self);
-    pthread_mutex_unlock(&self->lock);
+    /* Keys may have any rank, and a scalar is a vector of one value. */
+    dp_shape line = dp_shape_vector(dp_tensor_elements(keys)), single = dp_shape_vector(1);
+    dp_tensor all = dp_tensor_reshaped(keys, &line);
+    dp_tensor rows = dp_tensor_reshaped(values, values->shape.rank ? &values->shape : &single);
+    status = insert(self, &all, &rows, (int32_t)component);
+    dp_tensor_deinit(&all);
+    dp_tensor_deinit(&rows);
   }
-  for (size_t i = 0; i < whole.count; ++i) {
-    dp_queue_enqueue(self->ready, whole.items[i], false, NULL, ignore_done, NULL);
-    dp_pieces_destroy(whole.items[i], self->component_count + VALUES);
-  }
-  DP_ARRAY_FREE(&whole);
-  if (closes)
-    dp_queue_close(self->ready, false, ignore_done, NULL);
   dp_resource_release(self);
   return status;
 }
 
 /* ---- Taking ---- */
-typedef struct take_run {
+typedef struct barrier_take_run {
   dp_op_context *context;
-  barrier *self; /* held */
-} take_run;
+  barrier *self; /* retained */
+} barrier_take_run;
 
 static void on_taken(void *arg, dp_status *status, dp_tensor *tuple) {
-  take_run *run = arg;
+  barrier_take_run *run = arg;
   dp_op_context *context = run->context;
   barrier *self = run->self;
   dp_free(run);
@@ -329,22 +386,25 @@ static dp_status *take_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "allow_small_batch", &state->allows_small);
 }
 
-/* A closed barrier says at once that it never will have enough. */
-static dp_status *check_take(barrier *self, bool allows_small, int64_t wanted) {
+/* How many elements to wait for. A closed barrier gives a small batch of what is ready, without
+ * waiting for incomplete elements; it fails at once when it can never have enough. */
+static dp_status *decide_take(barrier *self, bool allows_small, int64_t wanted,
+                              int64_t *count_out) {
   pthread_mutex_lock(&self->lock);
+  bool is_closed = self->is_closed;
   int64_t available = dp_queue_size(self->ready);
-  if (allows_small)
+  if (is_closed && allows_small)
     wanted = wanted < available ? wanted : available;
   else
     available += (int64_t)dp_map_count(self->incomplete);
-  bool fails = self->is_closed && available < (wanted > 1 ? wanted : 1);
   pthread_mutex_unlock(&self->lock);
-  if (!fails)
-    return NULL;
-  return dp_status_create(DP_OUT_OF_RANGE,
-                          "Barrier '%s' is closed and has insufficient elements (requested %lld, "
-                          "total size %lld)",
-                          self->name, (long long)wanted, (long long)available);
+  if (is_closed && available < (wanted > 1 ? wanted : 1))
+    return dp_status_create(DP_OUT_OF_RANGE,
+                            "Barrier '%s' is closed and has insufficient elements (requested %lld, "
+                            "total size %lld)",
+                            self->name, (long long)wanted, (long long)available);
+  *count_out = wanted;
+  return NULL;
 }
 
 static dp_status *check_take_inputs(const dp_op_context *context, const barrier *self) {
@@ -370,14 +430,14 @@ static void take_compute(dp_op_context *context, void *memory) {
   status = check_take_inputs(context, self);
   int64_t wanted = status ? 0 : dp_tensor_int_at(dp_op_input(context, 1), 0);
   if (!status)
-    status = check_take(self, allows_small, wanted);
+    status = decide_take(self, allows_small, wanted, &wanted);
   if (status) {
     dp_resource_release(self);
     dp_op_done(context, status);
     return;
   }
-  take_run *run = DP_NEW(take_run);
-  *run = (take_run){context, self};
+  barrier_take_run *run = DP_NEW(barrier_take_run);
+  *run = (barrier_take_run){context, self};
   dp_queue_dequeue_many(self->ready, wanted, allows_small, context->step->cancel, on_taken, run);
 }
 
@@ -391,7 +451,7 @@ static dp_status *close_compute(dp_op_context *context, void *memory) {
   barrier *self;
   DP_RETURN_IF_ERROR(get_barrier(context, &self));
   pthread_mutex_lock(&self->lock);
-  /* A second close may cancel what the first one left. */
+  /* A second close may cancel what the first close left pending. */
   bool is_late = self->is_closed && (self->cancels_pending || !cancels);
   bool closes = false;
   if (!is_late) {
@@ -431,7 +491,7 @@ static dp_status *incomplete_size_compute(dp_op_context *context, void *memory) 
 
 /* clang-format off */
 static const dp_kernel rows[] = {
-    {.op = "Barrier", .flags = DP_KERNEL_CHEAP, .state_size = sizeof(make_state),
+    {.op = "Barrier", .flags = DP_KERNEL_CHEAP, .state_size = sizeof(barrier_make_state),
      .create = make_create, .compute = make_compute, .destroy = make_destroy},
     {.op = "BarrierInsertMany", .state_size = sizeof(int64_t), .create = insert_create,
      .compute = insert_compute},

@@ -1,8 +1,9 @@
-/* The queue and its attempts; the contracts are in queue_internal.h.
+/* Queues (queue_internal.h). An attempt is an enqueue, dequeue or close that may have to wait;
+ * there is a line of enqueues and closes, and a line of dequeues.
  *
- * Attempts stand in two lines. Whatever changes a queue (a new attempt, a close, a cancelled step)
- * calls flush, which serves both lines from their fronts as long as that gets anywhere, and then,
- * with the lock released, ends what was served. */
+ * Whatever changes a queue (a new attempt, a close, a cancelled step) calls flush. It serves both
+ * lines from their fronts until nothing more can be served; then it releases the lock and ends the
+ * attempts that were served. */
 #include "kernels/queues/queue_internal.h"
 
 #include <string.h>
@@ -11,17 +12,17 @@
 typedef enum attempt_kind { ENQUEUE, DEQUEUE, CLOSE } attempt_kind;
 
 typedef struct attempt {
-  dp_waiter waiter; /* first */
+  dp_waiter waiter; /* must be first */
   dp_queue *queue;
   attempt_kind kind;
-  bool many; /* a batch of elements */
+  bool many; /* the tuple's rows are elements */
   bool allows_fewer;
   int64_t wanted; /* elements still to be put or taken */
   dp_queue_done_fn done;
   void *arg;
   dp_status *status;
-  dp_tensor *tuple; /* what an enqueue brings */
-  int64_t next_row; /* of it */
+  dp_tensor *tuple; /* enqueue: the tensors to put in */
+  int64_t next_row; /* enqueue: the next row of `tuple` */
   DP_ARRAY(dp_tensor *) taken;
 } attempt;
 
@@ -104,7 +105,7 @@ dp_status *dp_queue_create(const char *name, dp_queue_options *options, dp_queue
   return NULL;
 }
 
-/* What a dequeue has taken so far stands in the queue again, in the old order. */
+/* Puts the elements that a dequeue has taken back into the queue, in their old order. */
 static void give_back(dp_queue *queue, attempt *served) {
   while (served->taken.count > 0)
     dp_queue_put_back(queue, served->taken.items[--served->taken.count]);
@@ -174,13 +175,14 @@ static dp_status *too_few(const dp_queue *queue, int64_t wanted, int64_t size) {
                           (long long)size);
 }
 
-/* A closed queue has less than is wanted. NO_PROGRESS: go on, `wanted` is now what there is. */
+/* The queue is closed and has fewer elements than are wanted. NO_PROGRESS: go on, `wanted` was
+ * reduced to what there is. */
 static outcome serve_rest(dp_queue *queue, attempt *served) {
   int64_t wanted = served->wanted, size = queue->store.count;
   give_back(queue, served);
   if (!served->allows_fewer || queue->store.count == 0) {
     if (served->allows_fewer && queue->enqueues.count > 0)
-      return PROGRESS; /* those end first */
+      return PROGRESS; /* waiting enqueues end first */
     return fail(served, too_few(queue, wanted, size));
   }
   served->wanted = queue->store.count;
@@ -197,7 +199,7 @@ static outcome serve_dequeue(dp_queue *queue, attempt *served) {
   int64_t available = queue->store.count;
   if (kind == DP_QUEUE_SHUFFLE && !queue->is_closed)
     available -= queue->options.min_after_dequeue;
-  /* A batch in the order of priorities needs all its elements at once. */
+  /* A batch of a priority queue must take all its elements at once. */
   if (kind == DP_QUEUE_PRIORITY && available < served->wanted)
     return NO_PROGRESS;
   outcome result = NO_PROGRESS;
@@ -221,7 +223,7 @@ static outcome serve(dp_queue *queue, attempt *served) {
   }
 }
 
-/* Serves the front of a line; what is complete goes to `ended`. */
+/* Serves the front of a line; attempts that are complete go to `ended`. */
 static bool serve_line(dp_queue *queue, dp_waiters *line, dp_waiters *ended) {
   bool progress = false;
   while (line->first) {
@@ -290,13 +292,13 @@ static dp_status *cancelled(attempt_kind kind) {
                                                         : "Enqueue operation was cancelled");
 }
 
-/* The step of a waiting attempt was cancelled: what it has taken goes back... */
+/* The step of a waiting attempt was cancelled: puts back what it has taken. */
 static void leave(dp_waiter *waiter) {
   attempt *gone = (attempt *)waiter;
   give_back(gone->queue, gone);
 }
 
-/* ...and others may get on. */
+/* Without the lock: ends the attempt, and serves others that can go on now. */
 static void end_cancelled(dp_waiter *waiter) {
   attempt *gone = (attempt *)waiter;
   dp_queue *queue = dp_resource_retain(gone->queue);
@@ -318,7 +320,8 @@ static attempt *make_attempt(dp_queue *queue, attempt_kind kind, dp_queue_done_f
 }
 
 static void start(attempt *started, dp_cancel *cancel) {
-  /* Once it waits, any thread may end it, and with it the caller's hold on the queue. */
+  /* Once the attempt waits, any thread may end it and release the caller's reference to the
+   * queue. */
   dp_queue *queue = dp_resource_retain(started->queue);
   pthread_mutex_lock(&queue->lock);
   dp_waiters *line = started->kind == DEQUEUE ? &queue->dequeues : &queue->enqueues;
@@ -369,7 +372,7 @@ void dp_queue_dequeue_many(dp_queue *queue, int64_t count, bool allow_fewer, dp_
     start(made, cancel);
 }
 
-/* With `cancel_pending`: what waits to enqueue ends now. */
+/* `cancel_pending`: waiting enqueues end now. */
 static void cancel_enqueues(dp_queue *queue) {
   dp_waiters ended = {0};
   pthread_mutex_lock(&queue->lock);

@@ -1,20 +1,20 @@
-/* The ops of queues. A queue lives in its device's resources under container and name; one without
- * a shared name belongs to its node, and goes with the node's kernel. Both forms of handle lead to
- * the same queues. */
+/* The ops of queues. A queue is a resource of its device, under a container and a name. A queue
+ * without a shared name belongs to its node and is destroyed with the node's kernel. Reference
+ * handles (first form) and resource handles (second form) lead to the same queues. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/handle.h"
 #include "kernels/queues/queue_internal.h"
+#include "kernels/shared/handle.h"
 
 /* ---- Making ---- */
-typedef struct make_state {
+typedef struct queue_make_state {
   dp_resource_name name;
   dp_resources *resources;
   const char *op;
-  dp_queue_options options; /* with arrays of its own */
-} make_state;
+  dp_queue_options options; /* owns its arrays */
+} queue_make_state;
 
 static dp_queue_kind kind_of(const dp_node *node) {
   if (strncmp(node->op->name, "Padding", 7) == 0)
@@ -37,7 +37,7 @@ static dp_status *refuse_shapes(const dp_attr *types, const dp_attr *shapes) {
   return status;
 }
 
-/* The first component of a priority queue is the priority, which the attributes leave out. */
+/* Component 0 of a priority queue is the priority, which the attributes do not mention. */
 static dp_status *read_components(const dp_node *node, dp_queue_options *options) {
   const dp_attr *types, *shapes;
   DP_RETURN_IF_ERROR(dp_node_get_list(node, "component_types", DP_ATTR_LIST_TYPE, &types));
@@ -80,7 +80,7 @@ static dp_status *read_shuffle(const dp_node *node, dp_queue_options *options) {
 }
 
 static dp_status *make_create(const dp_kernel_setup *setup, void *memory) {
-  make_state *state = memory;
+  queue_make_state *state = memory;
   dp_queue_options *options = &state->options;
   options->kind = kind_of(setup->node);
   state->op = setup->node->op->name;
@@ -95,7 +95,7 @@ static dp_status *make_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 static void make_destroy(void *memory) {
-  make_state *state = memory;
+  queue_make_state *state = memory;
   if (state->name.is_private)
     dp_status_release(dp_resources_remove(state->resources, state->name.container, state->name.name,
                                           dp_queue_ops.type_name));
@@ -105,7 +105,7 @@ static void make_destroy(void *memory) {
 }
 
 static dp_status *make_queue(void *arg, dp_resource **resource_out) {
-  const make_state *state = arg;
+  const queue_make_state *state = arg;
   dp_queue_options options = state->options;
   size_t types = (size_t)options.component_count + 1, shapes = (size_t)options.shape_count + 1;
   options.dtypes = dp_memdup(options.dtypes, sizeof(dp_dtype) * types);
@@ -116,7 +116,7 @@ static dp_status *make_queue(void *arg, dp_resource **resource_out) {
   return NULL;
 }
 
-/* ---- Whether a shared queue is what this node would make ---- */
+/* ---- Checks that a shared queue has the attributes of this node ---- */
 static void print_types(const dp_queue_options *options, dp_text *text) {
   for (int32_t i = 0; i < options->component_count; ++i)
     dp_text_printf(text, "%s%s", i ? ", " : "", dp_dtype_name(options->dtypes[i]));
@@ -155,7 +155,7 @@ static bool same_shapes(const dp_queue_options *a, const dp_queue_options *b) {
   return true;
 }
 
-static dp_status *check_queue(const dp_queue *queue, const make_state *state) {
+static dp_status *check_queue(const dp_queue *queue, const queue_make_state *state) {
   const dp_queue_options *has = &queue->options, *wanted = &state->options;
   if (has->kind != wanted->kind)
     return DP_INVALID("Expected %s, found %s", dp_queue_kind_name(has->kind), state->op);
@@ -180,7 +180,7 @@ static dp_status *check_queue(const dp_queue *queue, const make_state *state) {
 }
 
 static dp_status *make_compute(dp_op_context *context, void *memory) {
-  make_state *state = memory;
+  queue_make_state *state = memory;
   dp_resource *resource;
   DP_RETURN_IF_ERROR(dp_resources_find_or_create(context->device->resources, state->name.container,
                                                  state->name.name, &dp_queue_ops, make_queue, state,
@@ -192,7 +192,7 @@ static dp_status *make_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-/* A handle of the old form for a queue of the new. */
+/* A reference handle for a queue with a resource handle. */
 static dp_status *fake_compute(dp_op_context *context, void *memory) {
   const dp_resource_handle *handle = dp_tensor_handles(dp_op_input(context, 0))[0];
   dp_resource *resource;
@@ -203,10 +203,10 @@ static dp_status *fake_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-/* ---- Using: one object a run, from the node's start to its end ---- */
+/* ---- Using: one object per run, from the node's start to its end ---- */
 typedef struct queue_run {
   dp_op_context *context;
-  dp_queue *queue; /* held */
+  dp_queue *queue; /* retained */
 } queue_run;
 
 static void on_done(void *arg, dp_status *status, dp_tensor *tuple) {
@@ -245,7 +245,8 @@ static dp_status *access_create(const dp_kernel_setup *setup, void *memory) {
   return timeout == -1 ? NULL : DP_INVALID("Timeout not supported yet.");
 }
 
-/* The signature of the queue's components, as TensorFlow's messages print both. */
+/* Checks the dtypes against the queue's components; the error prints both signatures as TensorFlow
+ * does. */
 static dp_status *check_signature(const dp_op_context *context, const dp_queue *queue,
                                   const int32_t *types, int32_t count, bool is_input) {
   const dp_queue_options *options = &queue->options;
@@ -376,7 +377,7 @@ static dp_status *is_closed_compute(dp_op_context *context, void *memory) {
 
 /* clang-format off */
 #define MAKE(name)                                                                                 \
-  {.op = name, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(make_state),                         \
+  {.op = name, .flags = DP_KERNEL_CHEAP, .state_size = sizeof(queue_make_state),                         \
    .create = make_create, .compute = make_compute, .destroy = make_destroy}
 #define ACCESS(name, body) {.op = name, .create = access_create, .compute_async = body}
 #define CLOSE(name)                                                                                \

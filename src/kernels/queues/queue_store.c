@@ -1,6 +1,7 @@
-/* What a queue holds, and in which order it gives it: a ring that is read from the front, or used
- * as a plain array by the kinds that choose (shuffle) or keep a heap (priority). The heap moves its
- * elements as TensorFlow's does, so that equal priorities come out in the same order. */
+/* The elements of a queue, and the order in which they leave. FIFO queues read a ring from its
+ * front; shuffle queues choose from it at random; priority queues keep a heap in it. The heap moves
+ * elements as TensorFlow's does, so that equal priorities leave in the same order. Callers hold the
+ * queue's lock. */
 #include "kernels/queues/queue_internal.h"
 
 #include <string.h>
@@ -81,7 +82,7 @@ static dp_tensor *pop_heap(dp_queue_store *store) {
   return top;
 }
 
-/* ---- Chance ---- */
+/* ---- Random choice ---- */
 static uint32_t random_word(dp_queue *queue) {
   if (queue->random_left == 0) {
     dp_philox_next(&queue->random, queue->random_words);
@@ -129,7 +130,8 @@ void dp_queue_destroy_element(dp_tensor *element, int32_t component_count) {
 }
 
 /* ---- Joining to batches ---- */
-/* The shape of component `index` that all elements fit into; `*pads_out` when some are smaller. */
+/* The smallest shape of component `index` that all elements fit into; *pads_out is true when some
+ * element is smaller. */
 static dp_status *batch_shape(const dp_queue *queue, dp_tensor *const *elements, int64_t count,
                               int32_t index, bool *pads_out, dp_shape *shape_out) {
   const dp_shape *first = &elements[0][index].shape;
@@ -149,7 +151,7 @@ static dp_status *batch_shape(const dp_queue *queue, dp_tensor *const *elements,
   return dp_shape_make(first->rank + 1, dims, shape_out);
 }
 
-/* Copies an element into the corner of a larger one, by runs of its last dimension. */
+/* Copies an element into the corner of a larger one, in runs of the last dimension. */
 static void copy_to_corner(const dp_tensor *element, const dp_shape *batch, char *to) {
   size_t size = dp_dtype_size(element->dtype);
   int32_t rank = element->shape.rank;
@@ -188,7 +190,7 @@ static dp_status *join_component(const dp_queue *queue, dp_tensor *const *elemen
   return NULL;
 }
 
-/* A batch of nothing: sizes that are not known are 0. */
+/* A batch without elements; unknown dimensions are 0. */
 static dp_status *empty_component(const dp_queue *queue, int32_t index, dp_tensor *batch_out) {
   const dp_queue_options *options = &queue->options;
   int64_t dims[DP_MAX_RANK + 1] = {0};

@@ -1,5 +1,5 @@
-/* Readers as objects: the line of runs, units of work from a queue, counts and their state; the
- * contracts are in reader_internal.h. */
+/* Reader objects (reader_internal.h): the line of runs that wait for the reader, units of work from
+ * a queue, counters, and the state that ReaderSerializeState saves. */
 #include "kernels/queues/reader_internal.h"
 
 #include "base/memory.h"
@@ -107,7 +107,7 @@ static dp_status *take_work(const dp_reader_run *run, const dp_tensor *tuple) {
   return NULL;
 }
 
-/* From the thread that put the element in: files are opened elsewhere. */
+/* Comes on the thread that enqueued the element; so the file is opened on the blocking pool. */
 static void on_work(void *arg, dp_status *status, dp_tensor *tuple) {
   dp_reader_run *run = arg;
   if (!status)
@@ -120,7 +120,8 @@ static void on_work(void *arg, dp_status *status, dp_tensor *tuple) {
   schedule(run);
 }
 
-/* What a state that was restored says of work in progress does not count for a file just opened. */
+/* `has_work` says that a unit of work is open. begin_work passes true instead of comparing the
+ * counters, which a restored state may have set. */
 static void read_on(dp_reader_run *run, bool has_work) {
   dp_reader *reader = run->reader;
   while ((int64_t)run->keys.count != run->wanted) {

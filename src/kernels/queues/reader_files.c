@@ -1,4 +1,6 @@
-/* The files that readers read, by kind; the contracts are in reader_internal.h. */
+/* The files that readers read: text lines, records of one length, TFRecords, whole files, or only
+ * the name (identity). The contracts are in reader_internal.h. A file has one user at a time;
+ * reading blocks. */
 #include <inttypes.h>
 #include <string.h>
 #include "kernels/queues/reader_internal.h"
@@ -19,7 +21,7 @@ void dp_reader_close(dp_reader_file *file) {
 }
 
 /* ---- Opening ---- */
-/* A file with fewer lines than are to be skipped is at its end. */
+/* A file with fewer lines than must be skipped is at its end. */
 static dp_status *skip_lines(const dp_reader_options *options, dp_reader_file *file) {
   bool more = true;
   for (; more && file->number < options->skip_lines; file->number += more)
@@ -78,7 +80,7 @@ static dp_status *next_line(dp_reader_file *file, dp_tstring *key, dp_tstring *v
   return dp_tstring_assign(value, dp_text_string(&file->ahead), file->ahead.length);
 }
 
-/* Moves on by one hop: what is ahead first, then the file. */
+/* Moves on by one hop: first in the bytes read ahead, then in the file. */
 static dp_status *hop(const dp_reader_options *options, dp_reader_file *file, bool *found_out) {
   size_t length = file->ahead.length, distance = (size_t)options->hop;
   if (distance <= length) {
@@ -93,7 +95,7 @@ static dp_status *hop(const dp_reader_options *options, dp_reader_file *file, bo
   return NULL;
 }
 
-/* A record counts only when the footer's length comes behind it. */
+/* A record counts only when at least as many bytes as the footer has follow it. */
 static dp_status *next_fixed(const dp_reader_options *options, dp_reader_file *file,
                              dp_tstring *key, dp_tstring *value, bool *found_out) {
   *found_out = true;
@@ -118,7 +120,7 @@ static dp_status *next_fixed(const dp_reader_options *options, dp_reader_file *f
   return dp_tstring_assign(value, file->ahead.data, (size_t)options->record);
 }
 
-/* Behind a damaged record nothing is read: each try says the same again. */
+/* Nothing is read after a damaged record: every further call returns the same error. */
 static dp_status *next_record(dp_reader_file *file, dp_tstring *key, dp_tstring *value,
                               bool *found_out) {
   if (file->damage)

@@ -1,10 +1,11 @@
-/* Readers: objects that take names of files from a queue and give their records, one key and one
- * value at a time. They outlive steps, and one run uses them at a time: the others stand in a line.
+/* Readers: objects that take names of files from a queue and give the files' records, one key and
+ * one value at a time. They outlive steps. One run at a time uses a reader; other runs wait in a
+ * line.
  *
- * A run never keeps a thread while it waits, neither for its turn nor for the queue. What reads
- * files happens on the blocking pool. */
-#ifndef DP_KERNELS_READER_INTERNAL_H
-#define DP_KERNELS_READER_INTERNAL_H
+ * A run holds no thread while it waits for its turn or for the queue. Files are read on the
+ * blocking pool. */
+#ifndef DP_KERNELS_QUEUES_READER_INTERNAL_H
+#define DP_KERNELS_QUEUES_READER_INTERNAL_H
 
 #include "kernels/queues/queue_internal.h"
 #include "runtime/kernel.h"
@@ -20,21 +21,21 @@ typedef enum dp_reader_kind {
 
 typedef struct dp_reader_options {
   dp_reader_kind kind;
-  const char *op;     /* for messages; of the node's definition */
+  const char *op;     /* for error messages; belongs to the op's definition */
   int64_t skip_lines; /* LINES */
   int64_t header, record, footer;
-  int64_t hop; /* FIXED: from one record's beginning to the next one's */
+  int64_t hop; /* FIXED: bytes from the beginning of a record to the beginning of the next */
   dp_compression compression;
 } dp_reader_options;
 
-/* A unit of work that is being read: a file, or for IDENTITY just its name. */
+/* The unit of work that is being read: a file, or for IDENTITY only its name. */
 typedef struct dp_reader_file {
   dp_text work;
   dp_input_stream *stream;
   dp_record_reader *records;
-  dp_status *damage; /* RECORDS: what was wrong with the last one read; NULL: nothing */
-  dp_text ahead;     /* FIXED: read, but not given out yet */
-  int64_t number;    /* of the last line, or of the next record */
+  dp_status *damage; /* RECORDS: the error of the last record; NULL: none */
+  dp_text ahead;     /* FIXED: bytes read but not given yet */
+  int64_t number;    /* number of the last line, or of the next record */
 } dp_reader_file;
 
 /* ---- reader_files.c: one file ---- */
@@ -52,12 +53,13 @@ typedef struct dp_reader {
   dp_resource resource;
   char *name;
   dp_reader_options options;
-  dp_pool *blocking;    /* borrowed: the process's; NULL: runs stay on the caller's thread */
-  pthread_mutex_t lock; /* for is_busy, the line and the counts */
+  dp_pool *
+      blocking; /* borrowed, lives as long as the process; NULL: runs stay on the caller's thread */
+  pthread_mutex_t lock; /* guards is_busy, the line and the counters */
   bool is_busy;
   dp_waiters line;
   int64_t started, finished, produced;
-  dp_reader_file file; /* of whoever has the reader to himself */
+  dp_reader_file file; /* used only by the run that has the reader */
 } dp_reader;
 
 extern const dp_resource_ops dp_reader_ops; /* "N10tensorflow15ReaderInterfaceE" */
@@ -68,31 +70,31 @@ typedef DP_ARRAY(dp_tstring) dp_string_list;
 
 /* One use of a reader by a node. */
 struct dp_reader_run {
-  dp_waiter waiter; /* first */
+  dp_waiter waiter; /* must be first */
   dp_reader *reader;
-  dp_queue *queue; /* where work comes from; NULL for runs that only look at the reader */
+  dp_queue *queue; /* gives the units of work; NULL for runs that do not read */
   dp_cancel *cancel;
-  /* Called on the blocking pool when the reader is this run's alone. */
+  /* Called on the blocking pool when this run has the reader. */
   void (*body)(dp_reader_run *run);
-  /* Exactly once, with no lock held; the run is the callee's to free. */
+  /* Called exactly once, with no lock held; the callee frees the run. */
   void (*done)(dp_reader_run *run, dp_status *status);
   void *arg;
-  int64_t wanted; /* records */
+  int64_t wanted; /* records to read at most */
   dp_string_list keys, values;
 };
 
-/* Waits for the reader, then calls the body, which ends by dp_reader_leave. */
+/* Waits for the reader, then calls run->body, which must end with dp_reader_leave. */
 void dp_reader_enter(dp_reader_run *run);
-/* The reader is free for the next; calls run->done. Consumes `status`. */
+/* Gives the reader to the next run and calls run->done. Consumes `status`. */
 void dp_reader_leave(dp_reader_run *run, dp_status *status);
 /* A body: reads up to `wanted` records of one unit of work, at least one. */
 void dp_reader_read(dp_reader_run *run);
 
-/* With the reader to oneself. */
+/* The functions below are called by the run that has the reader. */
 void dp_reader_reset(dp_reader *reader);
-/* A ReaderBaseState; UNIMPLEMENTED for readers in the middle of whose files one may be. */
+/* Saves a ReaderBaseState. UNIMPLEMENTED for kinds that can be in the middle of a file. */
 DP_MUST_USE dp_status *dp_reader_save(const dp_reader *reader, dp_text *state);
-/* On failure the reader is reset. */
+/* Restores a saved state. On failure the reader is reset. */
 DP_MUST_USE dp_status *dp_reader_restore(dp_reader *reader, dp_view state);
 
 #endif

@@ -1,29 +1,29 @@
-/* The ops of readers, with handles of both forms. Reading takes the name of the next file from a
- * queue when the last file is at its end. */
+/* The ops of readers, with reference handles (first form) and resource handles (second form). When
+ * a file is at its end, reading takes the name of the next file from a queue. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/queues/reader_internal.h"
 #include "kernels/shared/handle.h"
 #include "kernels/shared/io.h"
-#include "kernels/queues/reader_internal.h"
 
 /* ---- Making ---- */
-typedef struct make_state {
+typedef struct reader_make_state {
   dp_resource_name name;
   dp_reader_options options;
   dp_pool *blocking;
-  const char *node; /* for messages; the graph's */
-} make_state;
+  const char *node; /* for error messages; belongs to the graph */
+} reader_make_state;
 
 static dp_status *make_reader(void *arg, dp_resource **resource_out) {
-  const make_state *state = arg;
+  const reader_make_state *state = arg;
   *resource_out = &dp_reader_create(state->node, &state->options, state->blocking)->resource;
   return NULL;
 }
 
 static dp_status *make_compute(dp_op_context *context, void *memory) {
-  make_state *state = memory;
+  reader_make_state *state = memory;
   dp_resource *resource;
   DP_RETURN_IF_ERROR(dp_resources_find_or_create(context->device->resources, state->name.container,
                                                  state->name.name, &dp_reader_ops, make_reader,
@@ -34,7 +34,8 @@ static dp_status *make_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-static dp_status *make_any(const dp_kernel_setup *setup, make_state *state, dp_reader_kind kind) {
+static dp_status *make_any(const dp_kernel_setup *setup, reader_make_state *state,
+                           dp_reader_kind kind) {
   state->options.kind = kind;
   state->options.op = setup->node->op->name;
   state->blocking = setup->device->blocking;
@@ -43,11 +44,11 @@ static dp_status *make_any(const dp_kernel_setup *setup, make_state *state, dp_r
 }
 
 static void make_destroy(void *memory) {
-  dp_resource_name_deinit(&((make_state *)memory)->name);
+  dp_resource_name_deinit(&((reader_make_state *)memory)->name);
 }
 
 static dp_status *lines_create(const dp_kernel_setup *setup, void *memory) {
-  make_state *state = memory;
+  reader_make_state *state = memory;
   int64_t *skipped = &state->options.skip_lines;
   DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "skip_header_lines", skipped));
   if (*skipped < 0)
@@ -65,7 +66,7 @@ static dp_status *get_size(const dp_node *node, const char *name, int64_t *out) 
 }
 
 static dp_status *fixed_create(const dp_kernel_setup *setup, void *memory) {
-  make_state *state = memory;
+  reader_make_state *state = memory;
   dp_reader_options *options = &state->options;
   const dp_node *node = setup->node;
   DP_RETURN_IF_ERROR(get_size(node, "header_bytes", &options->header));
@@ -86,7 +87,7 @@ static dp_status *fixed_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 static dp_status *records_create(const dp_kernel_setup *setup, void *memory) {
-  make_state *state = memory;
+  reader_make_state *state = memory;
   dp_view type;
   DP_RETURN_IF_ERROR(dp_node_get_string(setup->node, "compression_type", &type));
   if (!dp_compression_parse(type, &state->options.compression))
@@ -128,7 +129,7 @@ static void end_run(dp_reader_run *run, dp_status *status) {
   dp_resource_release(reader);
 }
 
-/* Starts a run of `body`; one that reads has a queue as its second input. */
+/* Starts a run of `body`. A body that reads has a queue as the second input. */
 static void start(dp_op_context *context, int64_t wanted, bool has_queue,
                   void (*body)(dp_reader_run *run),
                   void (*done)(dp_reader_run *run, dp_status *status)) {
@@ -227,7 +228,7 @@ static void restore_compute(dp_op_context *context, void *state) {
     start(context, 0, false, restore_body, end_run);
 }
 
-/* Counts may be asked while a run waits for the queue. */
+/* Takes no turn: counters may be read while a run waits for the queue. */
 static dp_status *output_count(dp_op_context *context, bool of_records) {
   dp_reader *reader;
   DP_RETURN_IF_ERROR(get_reader(context, &reader));
@@ -248,7 +249,7 @@ static dp_status *units_compute(dp_op_context *context, void *state) {
 
 /* clang-format off */
 #define MAKER(name, body)                                                                          \
-  {.op = name, .state_size = sizeof(make_state), .create = body, .compute = make_compute,          \
+  {.op = name, .state_size = sizeof(reader_make_state), .create = body, .compute = make_compute,          \
    .destroy = make_destroy}
 #define MAKERS(name, body) MAKER(name, body), MAKER(name "V2", body)
 #define USERS(name, body) {.op = name, .compute_async = body}, {.op = name "V2", .compute_async = body}

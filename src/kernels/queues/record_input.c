@@ -1,28 +1,30 @@
-/* RecordInput: records of all files that match a pattern, epoch after epoch, in an order that is
- * shuffled twice: the files of an epoch, and the records in a buffer.
+/* RecordInput: records of all files that match a pattern, epoch after epoch. The order is shuffled
+ * twice: the files of each epoch, and the records in a buffer.
  *
- * Each shard of the files has a thread of its own, which the first run starts and the kernel's end
- * joins. A thread brings records into the buffer and waits while that is full; the last one to end
- * an epoch waits until the buffer is empty and begins the next. Runs keep no thread: they stand in
- * a line, and whoever changes the buffer serves them. One lock guards all of it. The order of files
- * and the places in the buffer are drawn as TensorFlow draws them, so a single shard and a buffer
- * that holds an epoch give the very same order, up to what the shuffling begins with: files that
- * match one pattern are sorted here, there they come as their folder has them. */
+ * Each shard of the files has a thread of its own. The first run starts the threads; destroying the
+ * kernel joins them. A thread puts records into the buffer and waits while it is full. The last
+ * thread to end an epoch waits until the buffer is empty, then begins the next epoch. Runs hold no
+ * thread: they wait in a line and are served by whoever changes the buffer. One lock guards
+ * everything.
+ *
+ * Random numbers are drawn as TensorFlow draws them. So with a single shard and a buffer that holds
+ * an epoch, the order is TensorFlow's, except for the order before the shuffle: we sort the files
+ * that match a pattern, TensorFlow takes them as the folder lists them. */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/queues/twister_internal.h"
+#include "kernels/shared/family.h"
 #include "kernels/shared/waiting.h"
 #include "runtime/kernel.h"
 #include "storage/file.h"
 #include "storage/record.h"
 
-/* A shard brings so many records at a time. */
+/* Records that a shard reads before it moves them to the buffer. */
 #define RECORDS_AT_ONCE 16
-/* Before the files are looked at again when an epoch had no record. */
+/* The pause before files are listed again after an epoch without records. */
 #define PAUSE_NANOS 50000000
 
 typedef DP_ARRAY(dp_tstring) record_list;
@@ -32,8 +34,8 @@ typedef struct shard {
   record_input *input;
   int32_t index;
   pthread_t thread;
-  record_list ahead;  /* read, not in the buffer yet */
-  dp_status *failure; /* in this epoch */
+  record_list ahead;  /* read, but not in the buffer yet */
+  dp_status *failure; /* the error of this epoch, or NULL */
 } shard;
 
 struct record_input {
@@ -43,23 +45,23 @@ struct record_input {
   uint64_t capacity;
   dp_compression compression;
   shard *shards;
-  int32_t shard_count, started; /* threads */
+  int32_t shard_count, started; /* shards; threads started so far */
   bool has_lock;
   pthread_mutex_t lock;
   pthread_cond_t changed;
   dp_waiters line;
-  /* The rest with the lock held; `files` does not change while shards read. */
+  /* The fields below are guarded by the lock; `files` does not change while shards read. */
   dp_twister places;
   record_list buffer;
   dp_name_list files;
   int64_t epoch;
-  int32_t ended; /* shards, in this epoch */
+  int32_t ended; /* shards that have ended this epoch */
   bool is_draining, is_empty_epoch, stops;
   dp_status *failure;
 };
 
 typedef struct record_run {
-  dp_waiter waiter; /* first */
+  dp_waiter waiter; /* must be first */
   dp_op_context *context;
   dp_tensor *output;
   int64_t filled;
@@ -92,7 +94,7 @@ static bool has_enough(const record_input *input) {
   return input->buffer.count >= (wanted > 1 ? wanted : 1);
 }
 
-/* With the lock held: whatever the line can have now. Who gets all of it goes to `ended`. */
+/* With the lock held: gives records to waiting runs. Runs that have all they want go to `ended`. */
 static void serve(record_input *input, dp_waiters *ended) {
   record_run *run;
   while ((run = (record_run *)input->line.first)) {
@@ -110,8 +112,8 @@ static void serve(record_input *input, dp_waiters *ended) {
   }
 }
 
-/* Without the lock. A shard's thread hands runs on: what follows them may end the kernel, which
- * joins the thread. */
+/* Without the lock held. A shard's thread must not end runs itself (`elsewhere`), because what
+ * follows a run may destroy the kernel, which joins the thread. */
 static void end_all(dp_waiters *ended, bool elsewhere) {
   while (ended->first) {
     record_run *run = (record_run *)ended->first;
@@ -124,7 +126,7 @@ static void end_all(dp_waiters *ended, bool elsewhere) {
   }
 }
 
-/* Lets go of the lock for a moment. */
+/* Releases the lock meanwhile. */
 static void serve_from_shard(record_input *input) {
   dp_waiters ended = {0};
   serve(input, &ended);
@@ -140,7 +142,7 @@ static bool is_full(const record_input *input) {
   return !input->stops && input->buffer.count >= input->capacity;
 }
 
-/* Swaps the record with a random one of the buffer, or with none. */
+/* Puts the record at a random position; the record that was there moves to the end. */
 static void insert(record_input *input, dp_tstring record) {
   size_t count = input->buffer.count;
   size_t at = (size_t)(dp_twister_next(&input->places) % (count + 1));
@@ -150,7 +152,7 @@ static void insert(record_input *input, dp_tstring record) {
   input->is_empty_epoch = false;
 }
 
-/* Waits for room, then moves what there is room for. False: stop. */
+/* Waits for room, then moves as many records as fit. False: stop. */
 static bool bring(shard *shard) {
   record_input *input = shard->input;
   record_list *ahead = &shard->ahead;
@@ -182,13 +184,13 @@ static dp_status *read_records(shard *shard, dp_record_reader *reader) {
 static dp_status *open_file(const shard *shard, const char *path, dp_record_reader **reader_out) {
   dp_status *status =
       dp_record_reader_open(path, shard->input->compression, DP_STREAM_BUFFER, reader_out);
-  if (!status || dp_status_code(status) == DP_FAILED_PRECONDITION) /* a folder */
+  if (!status || dp_status_code(status) == DP_FAILED_PRECONDITION) /* the path is a folder */
     return status;
   dp_status_release(status);
   return DP_INVALID("Can't open %s", path);
 }
 
-/* What is wrong with a file is known when the epoch ends; the files after it are read before. */
+/* An error in a file is reported at the end of the epoch; the files after it are still read. */
 static void read_files(shard *shard) {
   const dp_name_list *files = &shard->input->files;
   for (size_t i = (size_t)shard->index; i < files->count; i += (size_t)shard->input->shard_count) {
@@ -245,7 +247,7 @@ static void rotate(dp_name_list *files, size_t by) {
   dp_free(head);
 }
 
-/* No shard reads now, so the lock is free while the files are listed. */
+/* No shard reads now, so the lock is released while the files are listed. */
 static void begin_epoch(record_input *input) {
   int64_t epoch = input->epoch + 1;
   pthread_mutex_unlock(&input->lock);
@@ -282,7 +284,7 @@ static void take_failures(record_input *input) {
   }
 }
 
-/* By the last shard of an epoch. */
+/* Called by the last shard of an epoch. */
 static void end_epoch(record_input *input) {
   take_failures(input);
   if (input->failure || input->stops)
@@ -384,7 +386,7 @@ static void destroy(void *memory) {
   dp_free(input->pattern);
 }
 
-/* With the lock held. Threads that could not be had are tried again by the next run. */
+/* With the lock held. If a thread cannot be started, the next run tries again. */
 static dp_status *start_threads(record_input *input) {
   for (; input->started < input->shard_count; ++input->started) {
     shard *shard = &input->shards[input->started];

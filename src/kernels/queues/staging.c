@@ -1,20 +1,21 @@
-/* The staging area and its attempts; the contracts are in staging_internal.h.
+/* Staging areas (staging_internal.h). An attempt is a put, take or peek; there is a line of puts
+ * and a line of takes and peeks.
  *
- * Whatever changes an area calls flush: it goes through both lines, serves whoever can be served,
- * and does so again as long as that changed anything. An attempt never blocks one behind it that
- * could go on: a take of one key does not wait for the take of another. */
+ * Whatever changes an area calls flush. It goes through both lines, serves every attempt that can
+ * be served, and repeats that until nothing changes. An attempt never holds up a later one: a take
+ * of one key does not wait for the take of another. */
 #include "kernels/queues/staging_internal.h"
 
 #include <string.h>
 #include "base/memory.h"
 
-typedef struct attempt {
-  dp_waiter waiter; /* first */
+typedef struct staging_attempt {
+  dp_waiter waiter; /* must be first */
   dp_staging *area;
   dp_staging_request request;
-  int64_t bytes; /* of what a put brings */
+  int64_t bytes; /* size of the tensors that a put brings */
   dp_status *status;
-} attempt;
+} staging_attempt;
 
 /* ---- Tuples ---- */
 static void clear_tuples(dp_staging_tuples *tuples, int32_t component_count) {
@@ -23,7 +24,7 @@ static void clear_tuples(dp_staging_tuples *tuples, int32_t component_count) {
   tuples->count = 0;
 }
 
-/* The first place whose key is not smaller. */
+/* The first position whose key is not smaller. */
 static size_t place_of(const dp_staging_tuples *tuples, int64_t key) {
   size_t low = 0, high = tuples->count;
   while (low < high) {
@@ -118,19 +119,19 @@ dp_staging *dp_staging_create(dp_staging_kind kind, int64_t capacity, int64_t me
   return area;
 }
 
-/* ---- Serving, with the lock held: true when the attempt is over ---- */
-static bool fail(attempt *served, dp_status *status) {
+/* ---- Serving, with the lock held; true when the attempt has ended ---- */
+static bool fail(staging_attempt *served, dp_status *status) {
   served->status = status;
   return true;
 }
 
-static dp_status *out_of_bounds(const attempt *served, int32_t index) {
+static dp_status *out_of_bounds(const staging_attempt *served, int32_t index) {
   return DP_INVALID("Index '%d' for key '%lld' was out of bounds '%d'.", index,
                     (long long)served->request.key, served->area->component_count);
 }
 
-/* What a put brings goes into the places of a tuple. */
-static dp_status *fill(attempt *served, dp_tensor *parts) {
+/* Moves the tensors of a put into a tuple. */
+static dp_status *fill(staging_attempt *served, dp_tensor *parts) {
   const dp_staging_request *request = &served->request;
   for (int32_t i = 0; i < request->part_count; ++i) {
     int32_t index = request->indices[i];
@@ -146,7 +147,7 @@ static dp_status *fill(attempt *served, dp_tensor *parts) {
   return NULL;
 }
 
-/* A second tuple with the key of a whole one is dropped. */
+/* When there is a complete tuple with this key already, the new one is dropped. */
 static void complete(dp_staging *area, int64_t key, dp_tensor *parts) {
   if (!find(&area->complete, key)) {
     insert(&area->complete, key, parts);
@@ -156,13 +157,13 @@ static void complete(dp_staging *area, int64_t key, dp_tensor *parts) {
   dp_pieces_destroy(parts, area->component_count);
 }
 
-static bool is_full(const dp_staging *area, const attempt *served, bool is_whole) {
+static bool is_full(const dp_staging *area, const staging_attempt *served, bool is_whole) {
   if (is_whole && area->capacity > 0 && (int64_t)area->complete.count >= area->capacity)
     return true;
   return area->memory_limit > 0 && area->bytes + served->bytes > area->memory_limit;
 }
 
-static bool serve_put(dp_staging *area, attempt *served) {
+static bool serve_put(dp_staging *area, staging_attempt *served) {
   dp_staging_request *request = &served->request;
   bool is_whole = request->part_count == area->component_count;
   if (area->memory_limit > 0 && served->bytes > area->memory_limit)
@@ -200,7 +201,7 @@ static dp_staging_tuple *choose(dp_staging *area, const dp_staging_request *requ
   return place < (int64_t)area->complete.count ? &area->complete.items[place] : NULL;
 }
 
-static bool serve_take(dp_staging *area, attempt *served) {
+static bool serve_take(dp_staging *area, staging_attempt *served) {
   dp_staging_request *request = &served->request;
   dp_staging_tuple *tuple = choose(area, request);
   if (!tuple)
@@ -234,7 +235,7 @@ static bool serve_line(dp_staging *area, dp_waiters *line, dp_waiters *ended) {
   bool progress = false;
   for (dp_waiter *waiter = line->first, *next; waiter; waiter = next) {
     next = waiter->next;
-    attempt *served = (attempt *)waiter;
+    staging_attempt *served = (staging_attempt *)waiter;
     bool is_put = served->request.verb == DP_STAGING_PUT;
     if (!(is_put ? serve_put(area, served) : serve_take(area, served)))
       continue;
@@ -246,7 +247,7 @@ static bool serve_line(dp_staging *area, dp_waiters *line, dp_waiters *ended) {
 }
 
 /* ---- Ending, without the lock ---- */
-static void end(attempt *ended) {
+static void end(staging_attempt *ended) {
   dp_staging_request *request = &ended->request;
   request->done(request->arg, ended->status, request->key, request->parts);
   if (request->parts)
@@ -268,7 +269,7 @@ static void flush(dp_staging *area) {
   for (dp_waiter *waiter = ended.first, *next; waiter; waiter = next) {
     next = waiter->next;
     dp_waiter_settle(waiter);
-    end((attempt *)waiter);
+    end((staging_attempt *)waiter);
   }
   dp_resource_release(area);
 }
@@ -277,9 +278,9 @@ static dp_status *cancelled(void) {
   return dp_status_create(DP_CANCELLED, "Staging operation was cancelled");
 }
 
-/* Nothing in the area changed: nobody else can go on by it. */
+/* The area has not changed, so nobody else needs to be served. */
 static void end_cancelled(dp_waiter *waiter) {
-  attempt *gone = (attempt *)waiter;
+  staging_attempt *gone = (staging_attempt *)waiter;
   gone->status = cancelled();
   end(gone);
 }
@@ -292,7 +293,7 @@ static dp_status *check_order(const dp_staging_request *request) {
 }
 
 void dp_staging_start(dp_staging *area, dp_staging_request request, dp_cancel *cancel) {
-  attempt *made = DP_NEW(attempt);
+  staging_attempt *made = DP_NEW(staging_attempt);
   made->area = area;
   made->request = request;
   if (request.verb == DP_STAGING_PUT)
@@ -302,7 +303,8 @@ void dp_staging_start(dp_staging *area, dp_staging_request request, dp_cancel *c
     end(made);
     return;
   }
-  /* Once it waits, any thread may end it, and with it the caller's hold on the area. */
+  /* Once the attempt waits, any thread may end it and release the caller's reference to the
+   * area. */
   dp_resource_retain(area);
   pthread_mutex_lock(&area->lock);
   bool is_live = dp_waiters_join(request.verb == DP_STAGING_PUT ? &area->puts : &area->takes,

@@ -1,10 +1,10 @@
-/* The ops of staging areas. Every op of an area carries the area's attributes; the first to run
- * makes it. An area lives in its device's resources under container and shared name, or the node's
- * own name. */
+/* The ops of staging areas. Every op carries the attributes of its area; the first op that runs
+ * makes the area. An area is a resource of its device, under a container and the shared name, or
+ * else the node's name. */
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/queues/staging_internal.h"
+#include "kernels/shared/family.h"
 
 typedef struct staging_state {
   dp_resource_name name;
@@ -52,7 +52,7 @@ static dp_status *get_area(dp_op_context *context, staging_state *state, dp_stag
 /* ---- One run, from the node's start to its end ---- */
 typedef struct staging_run {
   dp_op_context *context;
-  dp_staging *area; /* held */
+  dp_staging *area; /* retained */
   int32_t first_output;
 } staging_run;
 
@@ -70,8 +70,8 @@ static void on_done(void *arg, dp_status *status, int64_t key, dp_tensor *parts)
   dp_resource_release(area);
 }
 
-/* What the request names comes from inputs; the outputs, after the key if it is one of them, are
- * the parts that a take or peek gives. */
+/* Starts a request that was made from the inputs. Outputs from `first_output` on get the parts of a
+ * take or peek; an output before them gets the key. */
 static void start(dp_op_context *context, staging_state *state, dp_staging_request request,
                   int32_t first_output) {
   dp_staging *area;
@@ -103,7 +103,7 @@ static dp_tensor *take_inputs(dp_op_context *context, int32_t first) {
   return parts;
 }
 
-/* All components, in order. */
+/* Requests all components, in order. */
 static void name_all(dp_staging_request *request, int32_t count) {
   request->part_count = count;
   request->indices = DP_NEW_ARRAY(int32_t, (size_t)count + 1);

@@ -1,4 +1,5 @@
-/* The 64-bit Mersenne twister; the contract is in the header. */
+/* The 64-bit Mersenne twister and its shuffle, word for word as the C++ library that TensorFlow is
+ * built with; the contract is in twister_internal.h. Do not change the order of draws. */
 #include "kernels/queues/twister_internal.h"
 
 #define MIDDLE 156
@@ -47,7 +48,8 @@ static void swap(void **items, size_t a, size_t b) {
   items[b] = kept;
 }
 
-/* Every item changes places with one before it or itself; one draw serves two items. */
+/* Swaps every item with a random one among those before it and itself. One draw serves two
+ * items. */
 void dp_twister_shuffle(dp_twister *twister, void **items, size_t count) {
   size_t at = 1;
   if (count > 0 && count % 2 == 0)

@@ -1,7 +1,8 @@
-/* The 64-bit Mersenne twister (MT19937-64) and the shuffle that the C++ library of TensorFlow's
- * builds makes with it: ops that shuffle by a seed promise the same order. One user at a time. */
-#ifndef DP_KERNELS_TWISTER_INTERNAL_H
-#define DP_KERNELS_TWISTER_INTERNAL_H
+/* The 64-bit Mersenne twister (MT19937-64), and the shuffle that the C++ library of TensorFlow's
+ * builds makes with it. Ops that shuffle with a seed promise the same order as TensorFlow. One user
+ * at a time. */
+#ifndef DP_KERNELS_QUEUES_TWISTER_INTERNAL_H
+#define DP_KERNELS_QUEUES_TWISTER_INTERNAL_H
 
 #include <stddef.h>
 #include <stdint.h>

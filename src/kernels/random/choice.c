@@ -1,9 +1,10 @@
-/* Random choices: classes by their logits, permutations, and places of crops. */
+/* Random choices: Multinomial (classes by their logits), RandomShuffle (rows in random order) and
+ * RandomCrop, with the stateless versions of the first two. */
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/shared/family.h"
 #include "kernels/loops/cast.h"
 #include "kernels/loops/choice.h"
+#include "kernels/shared/family.h"
 #include "kernels/shared/random.h"
 
 static dp_status *choice_create(const dp_kernel_setup *setup, void *memory) {
@@ -31,7 +32,7 @@ static void read_logits(const dp_tensor *logits, int64_t first, int64_t count, d
     to[i] = dp_random_parameter(logits, first + i);
 }
 
-/* Each becomes the sum up to it; returns the total. */
+/* Replaces each weight by the sum up to it; returns the total. */
 static double cumulate(double *weights, int64_t count) {
   double total = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -41,7 +42,7 @@ static double cumulate(double *weights, int64_t count) {
   return total;
 }
 
-/* The first class whose sum is larger. Without branches: nobody can foresee the way. */
+/* The first class whose sum is larger. Without branches, because the path cannot be predicted. */
 static int64_t find_class(const double *sums, int64_t classes, double wanted) {
   const double *at = sums;
   for (int64_t left = classes; left > 1;) {
@@ -52,15 +53,15 @@ static int64_t find_class(const double *sums, int64_t classes, double wanted) {
   return at - sums + !(wanted < *at);
 }
 
-/* Uniform numbers, made many at a time. */
+/* Uniform numbers, generated many at a time. */
 typedef struct uniform_stream {
   dp_philox generator;
-  int64_t left; /* groups of words that will be asked for, beyond those that are here */
+  int64_t left; /* groups of words that will still be asked for, besides those in memory */
   int used, made;
   uint32_t words[128];
 } uniform_stream;
 
-/* The numbers [first, first + count) of the generator's; two words each. */
+/* Numbers [first, first + count) of the generator, two words each. */
 static void open_stream(uniform_stream *stream, const dp_philox *generator, int64_t first,
                         int64_t count) {
   stream->generator = *generator;
@@ -94,7 +95,7 @@ static void choose_row(const multinomial_work *work, int64_t row, double *weight
   }
 }
 
-/* All rows read one stream. The weights of short rows are made several rows at a time. */
+/* All rows read one stream. Weights of short rows are computed several rows at a time. */
 static void choose_rows(void *arg, int64_t begin, int64_t end) {
   const multinomial_work *work = arg;
   int64_t classes = work->classes, most = classes < 512 ? 512 / classes : 1;
@@ -102,7 +103,7 @@ static void choose_rows(void *arg, int64_t begin, int64_t end) {
   uniform_stream stream;
   open_stream(&stream, &work->generator, begin * work->samples, (end - begin) * work->samples);
   if (begin * work->samples % 2)
-    next_uniform(&stream); /* the other half of a group is the range's before */
+    next_uniform(&stream); /* skips the half of a group that belongs to the range before */
   for (int64_t row = begin; row < end; row += most) {
     int64_t rows = end - row < most ? end - row : most;
     read_logits(work->logits, row * classes, rows * classes, weights);
@@ -156,7 +157,7 @@ typedef struct shuffle_work {
   const char *from;
   char *to;
   dp_dtype dtype;
-  int64_t inner, bytes; /* of a row */
+  int64_t inner, bytes; /* per row */
 } shuffle_work;
 
 static void copy_rows(void *arg, int64_t begin, int64_t end) {
@@ -171,7 +172,7 @@ static void copy_rows(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* Exchanges each place with one at or behind it. */
+/* Swaps each position with a random one at or after it. */
 static void permute(int32_t *order, int64_t count, const dp_philox *generator) {
   dp_random_words words = dp_random_words_of(generator);
   for (int64_t i = 0; i < count; ++i)

@@ -1,7 +1,7 @@
-/* Counts: Poisson- and binomially distributed numbers, by inversion where the mean is small and by
- * Hoermann's transformed rejection where it is not ("The transformed rejection method for
- * generating Poisson random variables", "The generation of binomial random variates"). Computed in
- * double, each output at a place of its own in the stream. */
+/* Poisson- and binomially distributed numbers: by inversion where the mean is small, else by
+ * Hoermann's transformed rejection ("The transformed rejection method for generating Poisson random
+ * variables", "The generation of binomial random variates"). Computed in double. Each output has
+ * its own position in the random stream, so threads do not depend on each other. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 typedef struct count_state {
   dp_random_source source;
-  int32_t shape; /* slot; the parameters are the last inputs */
+  int32_t shape; /* input slot; the parameters are the last inputs */
 } count_state;
 
 static dp_status *count_create(const dp_kernel_setup *setup, void *memory) {
@@ -30,7 +30,7 @@ static void count_destroy(void *memory) {
 typedef struct poisson_work {
   dp_philox generator;
   const dp_tensor *rate;
-  double largest; /* of the output's dtype */
+  double largest; /* largest value of the output's dtype */
 } poisson_work;
 
 static double largest_of(dp_dtype dtype) {
@@ -125,7 +125,7 @@ static double binomial_inversion(double count, double probability, dp_random_pai
   }
 }
 
-/* What Stirling's formula leaves of log(k!). */
+/* log(k!) minus Stirling's approximation. */
 static double stirling_tail(double k) {
   static const double tails[] = {0.0810614667953272,  0.0413406959554092, 0.0276779256849983,
                                  0.02079067210376509, 0.0166446911898211, 0.0138761288230707,
@@ -163,10 +163,10 @@ static double binomial_rejection(double count, double probability, dp_random_pai
 typedef struct binomial_work {
   dp_philox generator;
   const dp_tensor *counts, *probabilities;
-  dp_shape batch; /* of both together */
+  dp_shape batch; /* the broadcast shape of both parameters */
 } binomial_work;
 
-/* Element of an operand that is repeated to the batch's shape. */
+/* The element of an operand that is broadcast to the batch's shape. */
 static double batch_parameter(const dp_tensor *tensor, const dp_shape *batch, int64_t index) {
   int64_t at = 0, stride = 1;
   for (int i = 0; i < tensor->shape.rank; ++i) {
@@ -179,7 +179,7 @@ static double batch_parameter(const dp_tensor *tensor, const dp_shape *batch, in
   return dp_random_parameter(tensor, at);
 }
 
-/* Products and differences of the parameters round as their dtype does. */
+/* Products and differences of the parameters are rounded to their dtype. */
 static double rounded(dp_dtype dtype, double value) {
   if (dtype == DP_HALF)
     return dp_half_to_float(dp_half_from_float((float)value));

@@ -1,6 +1,7 @@
 /* Gamma-distributed numbers by Marsaglia and Tsang's method ("A simple method for generating gamma
- * variables"), and the derivative of a sample with respect to its parameter. Numbers are drawn and
- * computed in double whatever the dtype, each output at a place of its own in the stream. */
+ * variables"), and the derivative of a sample with respect to alpha. Numbers are drawn and computed
+ * in double for every dtype. Each output has its own position in the random stream, so threads do
+ * not depend on each other. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 typedef struct gamma_state {
   dp_random_source source;
-  int32_t alpha; /* slot */
+  int32_t alpha; /* input slot */
 } gamma_state;
 
 static dp_status *gamma_create(const dp_kernel_setup *setup, void *memory) {
@@ -27,7 +28,7 @@ typedef struct gamma_work {
   const dp_tensor *alpha;
 } gamma_work;
 
-/* For alpha below 1 a sample of alpha + 1 is scaled by a power of a uniform number. */
+/* For alpha < 1, a sample of alpha + 1 is scaled by a power of a uniform number. */
 static double sample_gamma(void *arg, int64_t parameter, int64_t output) {
   const gamma_work *work = arg;
   double alpha = dp_random_parameter(work->alpha, parameter);
@@ -54,7 +55,7 @@ static double sample_gamma(void *arg, int64_t parameter, int64_t output) {
   }
 }
 
-/* The seeded op appends alpha's shape to the given one; the others are given the whole. */
+/* The seeded op appends alpha's shape to the given shape; the other ops get the whole shape. */
 static dp_status *gamma_shape(dp_op_context *context, const gamma_state *state,
                               const dp_tensor *alpha, dp_shape *shape) {
   DP_RETURN_IF_ERROR(dp_random_read_shape(context, 0, shape));
@@ -100,9 +101,9 @@ static double digamma(double x) {
   return result + log(x) - 0.5 / x - series;
 }
 
-/* d sample / d alpha is minus the derivative of the distribution function by alpha, over the
- * density. Below alpha the distribution function comes from its power series, beyond from the
- * continued fraction of its complement; both are differentiated term by term. */
+/* d sample / d alpha = -(dF / d alpha) / density, where F is the distribution function. Below
+ * alpha, F comes from its power series; above, from the continued fraction of 1 - F. Both are
+ * differentiated term by term. */
 static double derivative_by_series(double alpha, double x) {
   double r = alpha, term = 1, sum = 1, term_slope = 0, sum_slope = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -170,7 +171,7 @@ typedef struct derivative_work {
   int64_t alpha_strides[DP_MAX_RANK], sample_strides[DP_MAX_RANK];
 } derivative_work;
 
-/* Steps through an operand for each dimension of the result; 0 where it is repeated. */
+/* Strides of an operand per dimension of the result; 0 where it is repeated. */
 static void operand_strides(const dp_shape *operand, const dp_shape *result, int64_t *strides) {
   int64_t stride = 1;
   for (int i = 0; i < result->rank; ++i) {

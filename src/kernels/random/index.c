@@ -1,7 +1,7 @@
-/* RandomIndexShuffle: where one index goes in a random permutation of [0, max_index], without the
- * permutation itself. A block cipher with a key from the seed (Simon with few rounds) permutes
- * numbers of as many bits as max_index has; what falls outside is enciphered again until it is
- * inside, which ends because a permutation walks in cycles. */
+/* RandomIndexShuffle: the position of one index in a random permutation of [0, max_index], without
+ * making the permutation. A block cipher (Simon with few rounds, keyed by the seed) permutes all
+ * numbers of a fixed width. A result above max_index is encrypted again until it is inside; that
+ * ends, because a permutation consists of cycles. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #define MAX_ROUNDS 1024
 
 typedef struct cipher {
-  int bits; /* of half a block: 8 to 32 */
+  int bits; /* bits of half a block: 8 to 32 */
   uint64_t mask;
   int64_t rounds;
   uint64_t keys[MAX_ROUNDS];
@@ -23,7 +23,7 @@ static uint64_t mix(const cipher *cipher, uint64_t x) {
   return (rotate_left(cipher, x, 1) & rotate_left(cipher, x, 8)) ^ rotate_left(cipher, x, 2);
 }
 
-/* The block has an even number of bits, 16 at least, that can count to max_index, or nearly. */
+/* The smallest even number of bits, at least 16, that can hold max_index, or nearly. */
 static int half_block(uint64_t max_index) {
   int bits = (int)ceil(log2((double)max_index));
   bits += bits % 2;
@@ -81,7 +81,7 @@ static dp_status *index_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* A scalar serves for all outputs; a vector has one number for each. */
+/* A scalar serves all outputs; a vector has one number per output. */
 static bool fits(const dp_shape *shape, int64_t count) {
   return shape->rank == 0 || (shape->rank == 1 && shape->dims[0] == count);
 }

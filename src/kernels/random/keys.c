@@ -1,4 +1,5 @@
-/* Keys, counters and states of generators: making them from seeds, moving them on. */
+/* Keys, counters and states of random generators: ops that make them from seeds and advance them.
+ * The algorithm is Philox. */
 #include "kernels/shared/family.h"
 #include "kernels/shared/random.h"
 
@@ -44,7 +45,7 @@ static dp_status *skip_compute(dp_op_context *context, void *memory) {
   return skip_state(context, memory, &generator);
 }
 
-/* The state as it was. */
+/* Returns the state before it was advanced. */
 static dp_status *read_and_skip_compute(dp_op_context *context, void *memory) {
   dp_philox generator;
   DP_RETURN_IF_ERROR(skip_state(context, memory, &generator));

@@ -1,6 +1,6 @@
-/* Tensors of uniform, normal, truncated normal and integer random numbers, from every kind of
- * source: kernels with seeds, stateless ops of both versions, and ops over a generator's state in a
- * variable. They differ only in where the generator comes from and how far it moves. */
+/* Uniform, normal, truncated normal and integer random numbers. There are three kinds of ops: with
+ * seeds in the node, stateless (two versions), and with a generator's state in a variable. They
+ * differ only in where the generator comes from and how far it is advanced. */
 #include <string.h>
 #include "kernels/shared/family.h"
 #include "kernels/shared/random.h"
@@ -8,7 +8,7 @@
 typedef struct random_state {
   dp_random_source source;
   dp_random_distribution distribution;
-  int32_t shape, low, high; /* slots; low is -1 when there is no range */
+  int32_t shape, low, high; /* input slots; low is -1 when there is no range */
 } random_state;
 
 static dp_random_shape_kind kind_of(const char *op) {

@@ -1,32 +1,33 @@
-/* Normal numbers within given bounds, each batch with parameters of its own.
+/* ParameterizedTruncatedNormal and its stateless version: normal numbers within bounds, with
+ * parameters per batch.
  *
- * Three ways, chosen by where the bounds lie: normal numbers that are kept when they fit, uniform
- * numbers or exponential ones with rejection. One stream serves all batches in their order, so a
- * kernel runs on one thread. Arithmetic rounds as the dtype does; half goes through float after
- * every operation. */
+ * There are three methods, chosen by the bounds: normal numbers that are kept when they fit, or
+ * uniform or exponential numbers with rejection. All batches read one stream in order, so a kernel
+ * runs on one thread. Arithmetic is rounded to the dtype; half is computed in float and rounded
+ * after every operation. */
 #include <math.h>
 #include <string.h>
-#include "kernels/shared/family.h"
 #include "kernels/loops/types.h"
+#include "kernels/shared/family.h"
 #include "kernels/shared/random.h"
 
 enum { MOST_TRIES = 1000, BATCH = 100 };
 
 typedef struct truncated_state {
   dp_random_source source;
-  int32_t means; /* slot of the first parameter */
+  int32_t means; /* input slot of the first parameter */
 } truncated_state;
 
 typedef struct truncated_work {
   dp_philox generator;
   const dp_tensor *parameters[4]; /* means, standard deviations, lower and upper bounds */
-  dp_shape batch;                 /* what the parameters are repeated to */
+  dp_shape batch;                 /* the shape that the parameters are broadcast to */
   int64_t batches, per_batch;
   bool is_interleaved; /* sample j of batch b is element j * batches + b, not b * per_batch + j */
   dp_tensor *output;
 } truncated_work;
 
-/* Which element of a parameter a batch has. */
+/* The element of a parameter for a batch. */
 static int64_t parameter_index(const truncated_work *work, int which, int64_t batch) {
   const dp_shape *shape = &work->parameters[which]->shape;
   int64_t at = 0, stride = 1;
@@ -101,8 +102,8 @@ static void truncated_destroy(void *memory) {
   dp_random_source_deinit(&((truncated_state *)memory)->source);
 }
 
-/* The seeded op: parameters are scalars or have one element for each row of the output. When all
- * batches have the same parameters, their size is chosen here. */
+/* The seeded op: a parameter is a scalar, or has one element per row of the output. When all
+ * batches have the same parameters, we choose the batch size. */
 static dp_status *rows_as_batches(truncated_work *work, const dp_shape *shape) {
   static const char *const names[] = {"means", "stddevs", "minvals", "maxvals"};
   bool is_uniform = work->parameters[2]->shape.rank == 0 && work->parameters[3]->shape.rank == 0;
@@ -123,7 +124,8 @@ static dp_status *rows_as_batches(truncated_work *work, const dp_shape *shape) {
   return NULL;
 }
 
-/* The stateless op: parameters have any shapes that fit together and the end of the output's. */
+/* The stateless op: parameters have any shapes that broadcast together and to the end of the
+ * output's shape. */
 static dp_status *tail_as_batches(truncated_work *work, const dp_shape *shape) {
   work->batch = work->parameters[0]->shape;
   for (int i = 1; i < 4; ++i)

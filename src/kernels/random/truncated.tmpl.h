@@ -1,8 +1,8 @@
 /* Normal numbers within bounds for one dtype. The includer defines T, SUFFIX, GROUP (numbers from
  * one draw), ROUND, CALL, LOAD, STORE, UNIFORM and NORMAL; all are undefined at the end. */
 
-/* One batch in units of its standard deviation, mirrored where that makes the lower bound finite
- * and the bounds positive. */
+/* One batch, in units of its standard deviation. It is mirrored where that makes the lower bound
+ * finite and the bounds positive. */
 typedef struct DP_PASTE(bounds, SUFFIX) {
   T mean, deviation, low, high;
   int64_t batch, done, count;

@@ -1,4 +1,6 @@
-/* Plans for broadcasting; the contract is in broadcast_internal.h. */
+/* Makes the plans that broadcast.h describes. Dimensions are added from the outermost to the
+ * innermost; a dimension is joined with the one before it when every operand walks both with one
+ * stride. */
 #include "kernels/shared/broadcast.h"
 
 static int64_t size_at(const dp_shape *shape, int rank, int axis) {
@@ -17,8 +19,8 @@ static bool result_shape(const dp_shape *const *shapes, int count, dp_shape *res
   return true;
 }
 
-/* Adds a dimension inside the others, or joins it with the last one when every operand walks both
- * in one go. */
+/* Adds an innermost dimension, or joins it with the last one when every operand walks both with one
+ * stride. */
 static void add_dimension(dp_broadcast *plan, int64_t size, const int64_t *strides) {
   int last = plan->rank - 1;
   bool joins = plan->rank > 0;

@@ -1,4 +1,5 @@
-/* Combining runs of elements; the contract is in combine_internal.h. */
+/* Combines runs through the binary loops (loops/binary.h). Assignments and strings have no loop;
+ * 16-bit floats are widened block by block on the stack. */
 #include "kernels/shared/combine.h"
 
 dp_status *dp_combine_init(dp_combine *combine, dp_combine_kind kind, dp_dtype dtype) {

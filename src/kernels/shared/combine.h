@@ -1,8 +1,8 @@
-/* Combining runs of elements into memory: assign, add, subtract, minimum, maximum. What scatters
- * and gradients of rearranging ops need. Bools add as "or", strings by appending; half and bfloat16
- * go through float. */
-#ifndef DP_KERNELS_COMBINE_INTERNAL_H
-#define DP_KERNELS_COMBINE_INTERNAL_H
+/* Combines runs of elements with elements in memory: assign, add, subtract, minimum, maximum. Used
+ * by scatters, by gradients of ops that rearrange elements, and by sums of variants. Adding bools
+ * is "or", adding strings is appending; half and bfloat16 are computed in float. */
+#ifndef DP_KERNELS_SHARED_COMBINE_H
+#define DP_KERNELS_SHARED_COMBINE_H
 
 #include "kernels/loops/binary.h"
 #include "kernels/shared/move.h"
@@ -18,11 +18,11 @@ typedef enum dp_combine_kind {
 typedef struct dp_combine {
   dp_combine_kind kind;
   dp_dtype dtype;
-  size_t size; /* of an element */
+  size_t size; /* bytes per element */
   dp_binary_fn fn;
 } dp_combine;
 
-/* UNIMPLEMENTED when the dtype does not know the operation. */
+/* UNIMPLEMENTED when the dtype does not support the operation. */
 DP_MUST_USE dp_status *dp_combine_init(dp_combine *combine, dp_combine_kind kind, dp_dtype dtype);
 /* to[i] = to[i] (op) from[i], on the calling thread. */
 DP_MUST_USE dp_status *dp_combine_run(const dp_combine *combine, void *to, const void *from,

@@ -1,4 +1,6 @@
-/* Helpers of the kernels that call functions; the contracts are in the header. */
+/* Calls of functions by kernels: looks up the instance, moves inputs to arguments and results to
+ * outputs. A call is asynchronous; its `single_call` owns the arguments until the function ends, on
+ * whatever thread that is. */
 #include "kernels/shared/function.h"
 
 #include "base/memory.h"

@@ -1,9 +1,11 @@
-/* What the kernels that call functions share: finding the function of a run, handing the inputs
- * over as arguments, giving results to outputs. A stateful call op's kernel is shared by the graphs
- * of a session, whose function runtimes differ, so the instance is asked of the step's runtime at
+/* For kernels that call functions: finding the function for this step, passing the inputs as
+ * arguments, setting the outputs from the results.
+ *
+ * The graphs of a session share the kernel object of a stateful call op, but each graph has a
+ * function runtime of its own. So a kernel cannot keep the instance: it asks the step's runtime at
  * each run. */
-#ifndef DP_KERNELS_FUNCTION_INTERNAL_H
-#define DP_KERNELS_FUNCTION_INTERNAL_H
+#ifndef DP_KERNELS_SHARED_FUNCTION_H
+#define DP_KERNELS_SHARED_FUNCTION_H
 
 #include "kernels/shared/support.h"
 #include "runtime/function.h"
@@ -20,7 +22,8 @@ DP_MUST_USE dp_status *dp_function_set_outputs(dp_op_context *context, dp_tensor
 /* Calls `function` once with the inputs from `first` on, sets the outputs and ends the run. */
 void dp_function_run(dp_op_context *context, dp_function_instance *instance, int32_t first);
 
-/* How conditions are read: a scalar by its value, anything else by whether it has elements. */
+/* Reads a condition: the value of a scalar (not zero, not empty); any other tensor is true if it
+ * has elements. */
 DP_MUST_USE dp_status *dp_function_to_bool(const dp_tensor *tensor, bool *value_out);
 
 #endif

@@ -1,4 +1,6 @@
-/* Handles in their three forms; the contracts are in the header. */
+/* Writes and reads handles in their three forms (handle.h). A handle given out as a reference needs
+ * a variable to refer to: dp_handle_output makes one that holds the two strings and passes it to
+ * the output. */
 #include "kernels/shared/handle.h"
 
 #include "base/memory.h"

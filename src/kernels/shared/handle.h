@@ -1,26 +1,28 @@
 /* Handles of objects that ops make and other ops use: queues, stacks, tensor arrays, tables,
- * accumulators. A handle has one of three forms, by the op's version: a resource handle, a vector
- * of two strings (container and name), or a reference to such a vector. These functions write and
- * read whichever form the node has. */
-#ifndef DP_KERNELS_HANDLE_INTERNAL_H
-#define DP_KERNELS_HANDLE_INTERNAL_H
+ * accumulators. The op's version decides which of three forms a handle has: a resource handle, a
+ * vector of two strings (container and name), or a reference to such a vector. These functions
+ * write and read whichever form the node has. */
+#ifndef DP_KERNELS_SHARED_HANDLE_H
+#define DP_KERNELS_SHARED_HANDLE_H
 
 #include "kernels/shared/support.h"
 
-/* Sets output `output` to a handle of `resource`, whose container and name these are. A resource
- * handle also holds the object itself when `holds_object`: for things of one step. */
+/* Sets output `output` to a handle of `resource`, which is registered as `name` in `container`. If
+ * `holds_object`, a resource handle also retains the object itself; this is for objects of one
+ * step. */
 DP_MUST_USE dp_status *dp_handle_output(dp_op_context *context, int32_t output,
                                         dp_resource *resource, const char *container,
                                         const char *name, bool holds_object);
-/* What most ops say of a handle in strings that is not of two; some kinds have words of their own.
- */
+/* The usual `rule`: the start of the error message for a string handle that has not two elements.
+ * Some ops pass other words, as TensorFlow does. */
 #define DP_HANDLE_RULE "Resource handle must have 2 elements"
-/* The object behind input `slot`, retained. A handle in strings names container and object; `rule`
- * is what is said when they are not two. */
+/* The object behind input `slot`, retained. The strings of a string handle are the container and
+ * the name. `rule` is the start of the error message when there are not two strings. */
 DP_MUST_USE dp_status *dp_handle_input(dp_op_context *context, int32_t slot,
                                        const dp_resource_ops *type, const char *rule,
                                        dp_resource **resource_out);
-/* As dp_handle_input for what lives in the step's container under both strings joined. */
+/* As dp_handle_input, for objects of one step: the name is both strings joined, the container is
+ * the step's. */
 DP_MUST_USE dp_status *dp_handle_step_input(dp_op_context *context, int32_t slot,
                                             const dp_resource_ops *type, const char *rule,
                                             dp_resource **resource_out);

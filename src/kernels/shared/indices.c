@@ -1,4 +1,5 @@
-/* Tensors of indices; the contract is in indices_internal.h. */
+/* Checks of index tensors, and the texts of their errors, which equal TensorFlow's. A vector loop
+ * checks the range of all indices; only when it fails is the first bad index searched. */
 #include "kernels/shared/indices.h"
 
 #include "kernels/loops/index.h"

@@ -1,6 +1,7 @@
-/* Tensors of indices: reading them, checking them, and naming a bad one as TensorFlow does. */
-#ifndef DP_KERNELS_INDICES_INTERNAL_H
-#define DP_KERNELS_INDICES_INTERNAL_H
+/* Tensors of indices: reading them, checking them, and reporting a bad one in TensorFlow's words.
+ * No state; any thread. */
+#ifndef DP_KERNELS_SHARED_INDICES_H
+#define DP_KERNELS_SHARED_INDICES_H
 
 #include "kernels/shared/support.h"
 
@@ -12,7 +13,8 @@ static inline int64_t dp_indices_at(dp_dtype dtype, const void *data, int64_t po
 }
 /* The first position whose index is not in [0, limit), or -1. */
 int64_t dp_indices_find_bad(const dp_tensor *indices, int64_t limit);
-/* "[1,2]": where the position-th entry of the leading `rank` dimensions stands; "" for a scalar. */
+/* "[1,2]": the coordinates of entry number `position` in the leading `rank` dimensions; "" for a
+ * scalar. */
 void dp_indices_print_position(const dp_shape *shape, int rank, int64_t position, dp_text *text);
 /* "indices[1,2] = 7 is not in [0, 5)" */
 DP_MUST_USE dp_status *dp_indices_error(const dp_tensor *indices, int64_t position, int64_t limit);
@@ -21,7 +23,7 @@ DP_MUST_USE dp_status *dp_indices_error(const dp_tensor *indices, int64_t positi
  * a slice of a tensor. */
 typedef struct dp_indices_rows {
   const dp_tensor *indices;
-  int64_t depth; /* numbers in a row */
+  int64_t depth; /* numbers per row */
   int64_t rows;
   int64_t dims[DP_MAX_RANK], strides[DP_MAX_RANK]; /* strides in slices */
 } dp_indices_rows;
@@ -48,7 +50,7 @@ static inline int64_t dp_indices_rows_slice(const dp_indices_rows *rows, int64_t
 DP_MUST_USE dp_status *dp_indices_rows_error(const dp_indices_rows *rows, int64_t row,
                                              const char *what, const dp_shape *shape);
 
-/* What attribute bad_indices_policy says (nodes of older graphs have none). */
+/* The value of attribute bad_indices_policy; nodes of older graphs have no such attribute. */
 typedef enum dp_bad_indices { DP_BAD_INDICES_ERROR, DP_BAD_INDICES_IGNORE } dp_bad_indices;
 DP_MUST_USE dp_status *dp_indices_read_policy(const dp_kernel_setup *setup,
                                               dp_bad_indices *policy_out);

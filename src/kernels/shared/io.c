@@ -1,4 +1,5 @@
-/* Paths and strings for the kernels of files; see io_internal.h. */
+/* Paths and string outputs for the kernels of files (io.h). Long strings are put into pooled
+ * buffers instead of memory from malloc. */
 #include <string.h>
 #include "kernels/shared/io.h"
 
@@ -39,8 +40,8 @@ dp_status *dp_io_output_string(dp_op_context *context, int32_t output, const voi
   return dp_tstring_assign(dp_tensor_strings(tensor), data, length);
 }
 
-/* Longer strings live in a pooled buffer: malloc would take so much from the system and give it
- * back each time, and every page of it would be a fault. */
+/* Strings from this length on live in a pooled buffer: malloc would get the memory from the system
+ * and return it each time, at the price of a fault per page. */
 #define POOLED_BYTES ((size_t)64 << 10)
 
 static dp_status *output_pooled(dp_op_context *context, int32_t output, const dp_rope *rope) {

@@ -1,7 +1,7 @@
-/* What the kernels of files and records share: paths out of string tensors. Paths may not hold a
- * zero byte; whoever takes one frees it. */
-#ifndef DP_KERNELS_IO_INTERNAL_H
-#define DP_KERNELS_IO_INTERNAL_H
+/* For kernels of files and records: paths from string tensors, and string outputs. A path with a
+ * zero byte is INVALID_ARGUMENT. Paths are malloc'd copies; the caller frees them. */
+#ifndef DP_KERNELS_SHARED_IO_H
+#define DP_KERNELS_SHARED_IO_H
 
 #include "base/memory.h"
 #include "runtime/kernel.h"
@@ -17,10 +17,10 @@ typedef struct dp_io_paths {
 DP_MUST_USE dp_status *dp_io_paths_init(dp_io_paths *paths, const dp_tensor *tensor);
 void dp_io_paths_deinit(dp_io_paths *paths);
 
-/* A scalar string output. */
+/* Sets a scalar string output. */
 DP_MUST_USE dp_status *dp_io_output_string(dp_op_context *context, int32_t output, const void *data,
                                            size_t length);
-/* The same of all bytes of a rope. */
+/* The same with all bytes of a rope. */
 DP_MUST_USE dp_status *dp_io_output_rope(dp_op_context *context, int32_t output,
                                          const dp_rope *rope);
 /* Element `index` of a string tensor. */

@@ -1,7 +1,9 @@
-/* Fields of messages in contiguous bytes; the contracts are in the header. */
+/* Reads and writes protobuf fields in contiguous bytes (message.h). The bytes come from users, so
+ * every length is checked before it is used, and groups, which TensorFlow never writes, are
+ * skipped. */
 #include "kernels/shared/message.h"
 
-#define MAX_GROUPS 100 /* nested; deeper ones are refused */
+#define MAX_GROUPS 100 /* nesting depth; deeper groups are refused */
 
 bool dp_message_varint(dp_view *rest, uint64_t *value_out) {
   uint64_t value = 0;
@@ -38,7 +40,7 @@ static bool take_fixed(dp_view *rest, size_t length, uint64_t *value_out) {
   return true;
 }
 
-/* One field of any kind but a group's ends. */
+/* The value of a field, whatever its type; groups have none. */
 static bool take_value(dp_view *rest, uint32_t type, dp_message_field *field) {
   uint64_t length;
   switch (type) {
@@ -74,7 +76,7 @@ bool dp_message_next_any(dp_view *rest, dp_message_field *field) {
       if (depth == 0 || open[--depth] != number)
         return false;
       if (depth == 0)
-        *rest = at; /* a whole group: as if it were not there */
+        *rest = at; /* skips a whole group */
       continue;
     }
     dp_message_field found = {.number = number, .type = (dp_message_type)type};

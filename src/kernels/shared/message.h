@@ -1,7 +1,8 @@
-/* Messages of TensorFlow that kernels read and write in strings: fields one after the other, out of
- * contiguous bytes of a stranger. Nothing is copied; views point into the message. */
-#ifndef DP_KERNELS_MESSAGE_INTERNAL_H
-#define DP_KERNELS_MESSAGE_INTERNAL_H
+/* Protobuf messages in strings, as kernels for Example and Summary read and write them: one field
+ * after the other, from contiguous bytes that are not trusted. Nothing is copied; views point into
+ * the message, which must outlive them. */
+#ifndef DP_KERNELS_SHARED_MESSAGE_H
+#define DP_KERNELS_SHARED_MESSAGE_H
 
 #include "base/text.h"
 
@@ -15,19 +16,19 @@ typedef enum dp_message_type {
 typedef struct dp_message_field {
   uint32_t number;
   dp_message_type type;
-  uint64_t value; /* of a varint, or the bits of a fixed number */
-  dp_view bytes;  /* of DP_MESSAGE_BYTES */
+  uint64_t value; /* a varint, or the bits of a fixed-size number */
+  dp_view bytes;  /* the contents, for DP_MESSAGE_BYTES */
 } dp_message_field;
 
 /* Takes one varint off the front; false (view untouched) when there is none. */
 bool dp_message_varint(dp_view *rest, uint64_t *value_out);
-/* Takes the next field off the front. False at the end (nothing is left) and at bytes that are no
- * message (something is). Groups are passed over. */
+/* Takes the next field off the front; groups are skipped. False at the end of the message (`rest`
+ * is empty) and at bytes that are no field (`rest` is not empty). */
 bool dp_message_next_any(dp_view *rest, dp_message_field *field);
 
-/* The same, quickly for nearly all fields of examples: a tag of one byte before bytes whose length
- * takes one or two. Inline, and what the slow way needs in memory are copies: so the caller's view
- * and field stay in registers. */
+/* The same, with a fast path for nearly all fields of examples: a tag of one byte, and bytes whose
+ * length takes one or two. The slow path works on copies, so that the caller's view and field can
+ * stay in registers. */
 static inline bool dp_message_next(dp_view *rest, dp_message_field *field) {
   const uint8_t *at = (const uint8_t *)rest->data;
   size_t left = rest->length, length = 0, head = SIZE_MAX;
@@ -46,7 +47,7 @@ static inline bool dp_message_next(dp_view *rest, dp_message_field *field) {
     if (left == 0)
       return false;
     bool has_one = dp_message_next_any(&copy, &found);
-    *rest = copy; /* a group at the end is passed over too */
+    *rest = copy; /* groups at the end are skipped too */
     if (has_one)
       *field = found;
     return has_one;
@@ -59,9 +60,9 @@ static inline bool dp_message_next(dp_view *rest, dp_message_field *field) {
   return true;
 }
 
-/* A field of a number; nothing for 0, as proto3 has it. */
+/* Adds an integer field; nothing for 0, as in proto3. */
 void dp_message_add_int(dp_text *text, uint32_t number, int64_t value);
-/* Tag and length of a field of bytes, which the caller adds. */
+/* Adds tag and length of a bytes field; the caller adds the bytes. */
 void dp_message_add_head(dp_text *text, uint32_t number, size_t length);
 void dp_message_add_bytes(dp_text *text, uint32_t number, dp_view bytes);
 

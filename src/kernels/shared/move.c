@@ -1,26 +1,27 @@
-/* The engine that rearranges memory; move_internal.h says what a move is.
+/* The engine that rearranges memory; move.h says what a move is.
  *
- * A move is first made small: dimensions that follow each other alike on both sides are joined, and
- * a run of 2, 4, 8 or 16 bytes becomes one larger element. Then it has one of three forms: long
- * runs (memcpy), a transpose (the source is contiguous along another dimension than the target:
- * squares), or strides in the two innermost dimensions. Items of work are what is left outside. */
+ * First the move is simplified: dimensions that are adjacent on both sides are joined, and a run of
+ * 2, 4, 8 or 16 bytes becomes one larger element. What is left has one of three forms: long runs
+ * (memcpy); a transpose, where source and target are contiguous along different dimensions (square
+ * tiles); or strides in the two innermost dimensions. The outer dimensions are the items of work
+ * that threads share. */
 #include "kernels/shared/move.h"
 
 #include <stdlib.h>
 #include "kernels/loops/move.h"
 
-#define RUN_CHUNK ((int64_t)256 << 10) /* bytes of one run that are one item of work */
+#define RUN_CHUNK ((int64_t)256 << 10) /* bytes of a long run that make one item of work */
 #define TILE_ROWS 64                   /* rows of the target that a transpose takes at a time */
 #define TILE_COLUMNS 64
-#define SPAN_ELEMENTS 16384 /* elements that two nested strided loops take at a time */
+#define SPAN_ELEMENTS 16384 /* elements per item of work of two nested strided loops */
 
-/* A move in progress. Dimensions [0, rank) are walked item by item; what is inside of them depends
- * on the form. Strides are in bytes here. */
+/* A move in progress. Dimensions [0, rank) are the items of work; the inner dimensions depend on
+ * the form. Strides are in bytes. */
 typedef struct plan {
   char *to;
   const char *from;
   dp_dtype dtype;
-  size_t size; /* of an element; a power of two up to 16 for plain dtypes */
+  size_t size; /* bytes per element; a power of two up to 16 for plain dtypes */
   int size_log;
   int32_t rank;
   const int64_t *dims;
@@ -32,7 +33,7 @@ typedef struct plan {
   int64_t from_column, to_row; /* in elements */
   /* strides */
   dp_move_span span;
-  int64_t span_rows, span_chunks; /* rows of the second loop that are one item of work */
+  int64_t span_rows, span_chunks; /* rows of the second loop per item of work; items */
   dp_move_strided_fn strided;
   dp_move_transpose_fn transpose;
 } plan;
@@ -69,7 +70,7 @@ static bool is_run(const dp_move *move) {
   return move->rank > 0 && move->from[move->rank - 1] == 1 && move->to[move->rank - 1] == 1;
 }
 
-/* A short innermost run of plain elements as one larger element; gives the element's size. */
+/* Makes a short innermost run of plain elements one larger element; returns the new size. */
 static size_t widen_elements(dp_move *move, size_t size) {
   if (!is_run(move))
     return size;
@@ -89,7 +90,7 @@ static size_t widen_elements(dp_move *move, size_t size) {
 }
 
 /* ---- Items of work ---- */
-/* Offsets of item `index` and of those after it, in bytes. */
+/* The offsets of one item of work, in bytes; cursor_next moves to the next item. */
 typedef struct cursor {
   int64_t index[DP_MOVE_MAX_RANK];
   int64_t from, to;
@@ -194,7 +195,7 @@ static void copy_strided(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* One dimension: items are blocks of it. */
+/* For a move of one dimension: items of work are elements. */
 static void copy_line(void *arg, int64_t begin, int64_t end) {
   const plan *plan = arg;
   dp_move_span span = plan->span;
@@ -213,7 +214,7 @@ static void run_strides(dp_op_context *context, plan *plan, const dp_move *move)
     dp_kernel_for(context, move->dims[0], 500, copy_line, plan);
     return;
   }
-  /* The second loop goes inside as well, in pieces that are worth a call. */
+  /* The second dimension goes inside as well, in chunks that are worth a call. */
   plan->span.outer = move->dims[last - 1];
   plan->span.to_outer = move->to[last - 1];
   plan->span.from_outer = move->from[last - 1];

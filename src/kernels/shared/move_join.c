@@ -1,6 +1,7 @@
-/* Joining rows (Concat, Pack): the target is written from end to end, whatever part a byte comes
- * from, and is cut into pieces of whole cache lines that may begin and end within a row. So
- * threads share the work evenly, and loops that follow each other walk it to and fro. */
+/* Joining rows (Concat, Pack). The target is cut into pieces of whole cache lines, which may begin
+ * and end within a row, and every piece is written from its start to its end. So threads share the
+ * work evenly whatever the sizes of the parts, and dp_op_for can let successive loops run in
+ * alternating directions. */
 #include "kernels/shared/move.h"
 
 #define LINE 64
@@ -11,7 +12,7 @@ typedef struct join_work {
   int64_t count, row_bytes, bytes;
 } join_work;
 
-/* Bytes [begin, end) of row `row`. */
+/* Writes bytes [begin, end) of row `row`. */
 static void join_within(const join_work *work, int64_t row, int64_t begin, int64_t end) {
   char *to = work->to + row * work->row_bytes;
   int64_t start = 0;

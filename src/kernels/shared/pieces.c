@@ -1,4 +1,5 @@
-/* Rows cut and joined; the contracts are in the header. */
+/* Cuts tensors into rows and joins them (pieces.h). Joining splits the pieces over the step's pool.
+ * Cutting shares memory where that keeps the piece aligned. */
 #include "kernels/shared/pieces.h"
 
 #include <string.h>
@@ -16,15 +17,15 @@ void dp_pieces_destroy(dp_tensor *pieces, int64_t count) {
 }
 
 /* ---- Joining ---- */
-typedef struct join_work {
+typedef struct piece_join_work {
   const dp_tensor *pieces;
   const int64_t *offsets; /* in elements */
   char *to;
   size_t element_size;
-} join_work;
+} piece_join_work;
 
 static void join_range(void *arg, int64_t begin, int64_t end) {
-  const join_work *work = arg;
+  const piece_join_work *work = arg;
   for (int64_t i = begin; i < end; ++i) {
     const dp_tensor *piece = &work->pieces[i];
     dp_move_elements(piece->dtype, work->element_size,
@@ -44,7 +45,7 @@ void dp_pieces_join(dp_op_context *context, const dp_tensor *pieces, int64_t cou
     offsets[i] = at;
     at += pieces[i].shape.elements;
   }
-  join_work work = {pieces, offsets, output->data, dp_dtype_size(output->dtype)};
+  piece_join_work work = {pieces, offsets, output->data, dp_dtype_size(output->dtype)};
   int64_t bytes = output->shape.elements * (int64_t)work.element_size / count;
   dp_op_for(context, count, bytes / 8 + 5, join_range, &work);
   if (offsets != few)

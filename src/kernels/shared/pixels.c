@@ -1,4 +1,5 @@
-/* Pixels of any real dtype as floats. */
+/* Converts pixels of any real dtype to floats and back, and reads the sizes of resizing ops. The
+ * conversions are plain loops over a piece of an image; callers split the work. */
 #include <string.h>
 #include "kernels/shared/pixels.h"
 

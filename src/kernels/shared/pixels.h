@@ -1,16 +1,17 @@
-/* What the image kernels share: pixels of any real dtype as floats, and sizes read from inputs. */
-#ifndef DP_KERNELS_IMAGE_INTERNAL_H
-#define DP_KERNELS_IMAGE_INTERNAL_H
+/* For the image kernels: pixels of any real dtype as floats, and sizes read from inputs. No state;
+ * any thread. */
+#ifndef DP_KERNELS_SHARED_PIXELS_H
+#define DP_KERNELS_SHARED_PIXELS_H
 
 #include "kernels/shared/support.h"
 
-/* `count` elements from `offset` on, as floats. */
+/* Converts `count` elements from element `offset` on to floats. */
 void dp_image_to_float(dp_dtype dtype, const void *data, int64_t offset, float *to, int64_t count);
-/* Floats to half, bfloat16, float, double, or (cut off) uint8, int32 and int64. */
+/* Converts floats to half, bfloat16, float, double, or by truncation to uint8, int32, int64. */
 void dp_image_from_float(dp_dtype dtype, const float *from, void *data, int64_t offset,
                          int64_t count);
 
-/* Scratch floats for one piece of work; NULL without memory. */
+/* Scratch memory for one piece of work; NULL when there is no memory. */
 static inline float *dp_image_scratch(int64_t count) {
   return dp_try_malloc((size_t)(count + 1) * sizeof(float));
 }
@@ -18,14 +19,14 @@ static inline float *dp_image_scratch(int64_t count) {
 /* ---- Resizing ---- */
 typedef struct dp_image_sizes {
   int64_t batch, height, width, channels; /* of the image */
-  int64_t to_height, to_width;            /* of the resized one */
+  int64_t to_height, to_width;            /* of the resized image */
 } dp_image_sizes;
 /* Height and width from a vector of two. */
 DP_MUST_USE dp_status *dp_image_read_size(const dp_tensor *tensor, int64_t *height_out,
                                           int64_t *width_out);
-/* Images are input 0, height and width wanted are input 1. */
+/* Input 0 is the images, input 1 the new height and width. */
 DP_MUST_USE dp_status *dp_image_read_sizes(const dp_op_context *context, dp_image_sizes *sizes_out);
-/* How far apart neighbours of the result are in the image. */
+/* The distance, in pixels of the image, of two neighbours of the result. */
 float dp_image_scale(int64_t from, int64_t to, bool align_corners);
 
 #endif

@@ -1,6 +1,5 @@
-/* Ragged tensors as values of variant type: life, zeros and sums, and their form on the wire; and
- * the check of row splits. The contract is in ragged_internal.h; the ops are in
- * ragged_variant_ops.c. */
+/* Ragged tensors as variants: creating, zeros and sums, encoding for the wire; and the check of row
+ * splits. The contract is in ragged.h; the ops are in sparse/ragged_variant.c. */
 #include "kernels/shared/ragged.h"
 
 #include <string.h>
@@ -57,7 +56,7 @@ const dp_ragged *dp_ragged_of_element(const dp_tensor *tensor, int64_t index) {
 }
 
 /* ---- Zeros and sums ---- */
-/* The same splits, with values still unset. */
+/* A copy with the same splits and unset values. */
 static dp_ragged *copy_splits(const dp_ragged *ragged) {
   dp_ragged *copy = dp_ragged_create(ragged->ragged_rank);
   for (int32_t i = 0; i < ragged->ragged_rank; ++i)
@@ -65,7 +64,7 @@ static dp_ragged *copy_splits(const dp_ragged *ragged) {
   return copy;
 }
 
-/* Hands the object over, or ends it when the values could not be made. */
+/* Gives the object to the caller, or destroys it when its values could not be made. */
 static dp_status *finish(dp_ragged *ragged, dp_status *status, void **object_out) {
   if (status)
     dp_ragged_destroy(ragged);

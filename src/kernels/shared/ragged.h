@@ -1,16 +1,17 @@
-/* Ragged tensors: the check of row splits that come from users, and ragged tensors as variants:
- * nested row splits and the values below them, in one immutable box. On the wire the type is
- * "RaggedTensorVariant", with the splits as tensors and the values last. What a variant's splits
- * say is not checked before somebody follows them. */
-#ifndef DP_KERNELS_RAGGED_INTERNAL_H
-#define DP_KERNELS_RAGGED_INTERNAL_H
+/* Ragged tensors: the check of row splits that come from users, and ragged tensors as variants.
+ *
+ * A dp_ragged holds nested row splits and the values below them; it never changes once it is in a
+ * variant. On the wire its type is "RaggedTensorVariant", with the splits first and the values
+ * last. The splits of a variant are not checked until an op uses them. */
+#ifndef DP_KERNELS_SHARED_RAGGED_H
+#define DP_KERNELS_SHARED_RAGGED_H
 
 #include "kernels/shared/pieces.h"
 
 /* A vector that starts with 0, never falls, and ends with the number of rows below it. */
 DP_MUST_USE dp_status *dp_ragged_check_splits(const dp_tensor *splits, int64_t rows_below);
 typedef struct dp_ragged {
-  int32_t ragged_rank; /* how many splits */
+  int32_t ragged_rank; /* number of splits */
   dp_tensor *parts;    /* ragged_rank splits, then the values */
 } dp_ragged;
 

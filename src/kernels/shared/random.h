@@ -1,18 +1,18 @@
-/* Common ground of the random ops: where a kernel's generator comes from, words and numbers drawn
- * from it one by one, and filling whole tensors.
+/* For the random ops: the source of a kernel's generator, drawing single words and numbers, filling
+ * whole tensors.
  *
- * Streams are TensorFlow's, bit for bit: Philox 4x32-10, with the same places of the stream
- * reserved for the same outputs, so that a graph gives the same numbers on both. One unit of a
- * reservation is a group of 128 bits. A kernel with seeds keeps its place between runs behind a
- * lock; the others take it from their inputs. */
-#ifndef DP_KERNELS_RANDOM_INTERNAL_H
-#define DP_KERNELS_RANDOM_INTERNAL_H
+ * Streams are TensorFlow's bit for bit (Philox 4x32-10), and every output reserves as much of the
+ * stream as in TensorFlow, so a graph gives the same numbers on both. The unit of a reservation is
+ * a group of 128 bits. A kernel with seed attributes keeps its position between runs, behind a
+ * lock; other kernels take the position from their inputs. */
+#ifndef DP_KERNELS_SHARED_RANDOM_H
+#define DP_KERNELS_SHARED_RANDOM_H
 
 #include <pthread.h>
 #include "base/philox.h"
 #include "kernels/shared/support.h"
 
-/* Groups reserved for one output, whatever it really needs. */
+/* Groups reserved for each element of an output, however many it uses. */
 #define DP_RANDOM_RESERVED 256
 
 /* ---- The source of a kernel's generator ---- */
@@ -25,22 +25,23 @@ typedef enum dp_random_kind {
 
 typedef struct dp_random_source {
   dp_random_kind kind;
-  int32_t slot;    /* of seed, key or resource */
-  int32_t counter; /* slots of the other inputs, -1 where there is none */
+  int32_t slot;    /* input slot of seed, key or resource */
+  int32_t counter; /* input slots of counter and algorithm; -1 if absent */
   int32_t algorithm;
   bool has_lock;
   pthread_mutex_t lock;
   dp_philox generator; /* DP_RANDOM_SEEDED */
 } dp_random_source;
 
-/* Finds out by the op's inputs and attributes. */
+/* The inputs and attributes of the op decide the kind. */
 DP_MUST_USE dp_status *dp_random_source_init(dp_random_source *source,
                                              const dp_kernel_setup *setup);
 void dp_random_source_deinit(dp_random_source *source);
 /* Checks the inputs that make up the source. */
 DP_MUST_USE dp_status *dp_random_source_check(dp_op_context *context,
                                               const dp_random_source *source);
-/* A generator at the source's place; the place moves on by `groups` where it is kept. */
+/* A generator at the source's position. A position that is kept (seeded kernels, resources)
+ * advances by `groups`. */
 DP_MUST_USE dp_status *dp_random_source_take(dp_op_context *context, dp_random_source *source,
                                              uint64_t groups, dp_philox *generator_out);
 
@@ -48,7 +49,8 @@ DP_MUST_USE dp_status *dp_random_source_take(dp_op_context *context, dp_random_s
 dp_philox dp_random_from_seeds(uint64_t seed0, uint64_t seed1);
 /* Checks for shape [2], then scrambles. */
 DP_MUST_USE dp_status *dp_random_from_seed_tensor(const dp_tensor *seed, dp_philox *generator_out);
-/* Counter and key as three int64 in a state variable. */
+/* Writes the generator's counter as two int64 to `state`; the key, which follows them, stays as it
+ * is. */
 void dp_random_store_counter(const dp_philox *generator, int64_t *state);
 
 /* ---- Single words and numbers ---- */
@@ -76,12 +78,12 @@ static inline double dp_random_double(dp_random_words *words) {
   uint32_t first = dp_random_word(words);
   return dp_philox_double(first, dp_random_word(words));
 }
-/* Uniform in [0, n) without bias, drawing as often as it takes. */
+/* Uniform in [0, n) without bias; rejects and draws again where needed. */
 uint32_t dp_random_below(dp_random_words *words, uint32_t n);
 uint64_t dp_random_below64(dp_random_words *words, uint64_t n);
 
-/* Uniform and normal doubles drawn in pairs from one generator; of a pair the second comes first.
- */
+/* Uniform and normal doubles, drawn in pairs from one generator. The second number of a pair is
+ * given first. */
 typedef struct dp_random_pairs {
   dp_philox generator;
   double uniforms[2], normals[2];
@@ -96,7 +98,7 @@ typedef enum dp_random_shape_kind {
   DP_RANDOM_NORMAL,
   DP_RANDOM_TRUNCATED, /* normal, within two standard deviations */
   DP_RANDOM_RANGE,     /* integers in [low, low + range) */
-  DP_RANDOM_BITS,      /* integers, all of them */
+  DP_RANDOM_BITS,      /* integers, all values */
 } dp_random_shape_kind;
 
 typedef struct dp_random_distribution {
@@ -105,20 +107,20 @@ typedef struct dp_random_distribution {
   uint64_t range;
 } dp_random_distribution;
 
-/* Fills a tensor of any dtype that the distribution has, in parallel blocks. */
+/* Fills a tensor of any dtype that the distribution supports; blocks run in parallel. */
 void dp_random_fill(dp_op_context *context, const dp_random_distribution *distribution,
                     const dp_philox *generator, dp_tensor *output);
 
-/* One number for each output: sample(arg, parameter, output) is called for output numbers
- * parameter * samples .. ; its result goes to element number * parameters + parameter, converted to
- * the tensor's dtype. */
+/* Calls sample(arg, p, i) for i = p * samples + s, with p < parameters and s < samples, in
+ * parallel. The result goes to element s * parameters + p, converted to the tensor's dtype. */
 typedef double (*dp_random_sample_fn)(void *arg, int64_t parameter, int64_t output);
 void dp_random_each(dp_op_context *context, int64_t parameters, int64_t samples, int64_t nanos,
                     dp_random_sample_fn sample, void *arg, dp_tensor *output);
 /* Element `index` of a float or integer tensor. */
 double dp_random_parameter(const dp_tensor *tensor, int64_t index);
 
-/* Shape of the output from input `slot`: a vector of sizes (or -1's and scalars refused). */
+/* The output's shape from input `slot`, a vector of sizes; scalars and negative sizes are
+ * refused. */
 DP_MUST_USE dp_status *dp_random_read_shape(dp_op_context *context, int32_t slot,
                                             dp_shape *shape_out);
 /* "Shape passed in must end with broadcasted shape." unless `shape` ends with `tail`. */

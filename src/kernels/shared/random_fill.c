@@ -1,5 +1,6 @@
-/* Numbers from Philox streams: filling tensors in parallel blocks, and drawing one by one. Each
- * element's place in the stream depends on its index alone, so blocks may be made in any order. */
+/* Numbers from Philox streams: filling tensors in parallel blocks, and drawing one by one. The
+ * position of an element in the stream depends only on its index, so blocks may be made in any
+ * order and on any thread. */
 #include <math.h>
 #include "kernels/shared/random.h"
 
@@ -49,14 +50,14 @@ double dp_random_pair_normal(dp_random_pairs *pairs) {
 /* ---- Whole tensors ---- */
 enum { BLOCK_GROUPS = 64, BLOCK_WORDS = BLOCK_GROUPS * 4 };
 
-typedef struct fill_work {
+typedef struct random_fill_work {
   dp_random_distribution distribution;
   dp_philox generator;
   dp_dtype dtype;
   int per_group; /* elements from one group of words */
   int64_t count;
   void *data;
-} fill_work;
+} random_fill_work;
 
 static void uniform_floats(const uint32_t *words, float *to, uint32_t mask, float scale,
                            int64_t count) {
@@ -111,7 +112,8 @@ static void complete_floats(dp_philox generator, float *values, int found) {
   }
 }
 
-static void truncated_floats(const fill_work *work, int64_t begin, int64_t groups, float *values) {
+static void truncated_floats(const random_fill_work *work, int64_t begin, int64_t groups,
+                             float *values) {
   uint32_t words[BLOCK_WORDS];
   float drawn[BLOCK_WORDS];
   dp_philox start = work->generator;
@@ -129,7 +131,7 @@ static void truncated_floats(const fill_work *work, int64_t begin, int64_t group
   }
 }
 
-static void truncated_doubles(const fill_work *work, int64_t group, double *values) {
+static void truncated_doubles(const random_fill_work *work, int64_t group, double *values) {
   dp_philox generator = work->generator;
   dp_philox_skip(&generator, (uint64_t)group * DP_RANDOM_RESERVED / 2);
   for (int found = 0; found < 2;) {
@@ -144,8 +146,8 @@ static void truncated_doubles(const fill_work *work, int64_t group, double *valu
 }
 
 /* Four-byte and two-byte floats: groups [begin, begin + groups) of which `count` elements count. */
-static void fill_floats(const fill_work *work, dp_philox *generator, int64_t begin, int64_t groups,
-                        int64_t count) {
+static void fill_floats(const random_fill_work *work, dp_philox *generator, int64_t begin,
+                        int64_t groups, int64_t count) {
   uint32_t words[BLOCK_WORDS];
   float values[BLOCK_WORDS];
   if (work->distribution.kind == DP_RANDOM_TRUNCATED) {
@@ -167,8 +169,8 @@ static void fill_floats(const fill_work *work, dp_philox *generator, int64_t beg
     dp_kernel_narrow(work->dtype, values, (uint16_t *)work->data + begin * 4, count);
 }
 
-static void fill_doubles(const fill_work *work, dp_philox *generator, int64_t begin, int64_t groups,
-                         int64_t count) {
+static void fill_doubles(const random_fill_work *work, dp_philox *generator, int64_t begin,
+                         int64_t groups, int64_t count) {
   uint32_t words[BLOCK_WORDS];
   double values[BLOCK_GROUPS * 2];
   if (work->distribution.kind == DP_RANDOM_TRUNCATED) {
@@ -189,7 +191,7 @@ static void fill_doubles(const fill_work *work, dp_philox *generator, int64_t be
   __builtin_memcpy((double *)work->data + begin * 2, values, (size_t)count * sizeof(double));
 }
 
-static void fill_integers(const fill_work *work, dp_philox *generator, int64_t begin,
+static void fill_integers(const random_fill_work *work, dp_philox *generator, int64_t begin,
                           int64_t groups, int64_t count) {
   uint32_t words[BLOCK_WORDS];
   dp_philox_fill(generator, words, groups);
@@ -210,7 +212,7 @@ static void fill_integers(const fill_work *work, dp_philox *generator, int64_t b
 }
 
 static void fill_groups(void *arg, int64_t begin, int64_t end) {
-  const fill_work *work = arg;
+  const random_fill_work *work = arg;
   dp_philox generator = work->generator;
   dp_philox_skip(&generator, (uint64_t)begin);
   for (int64_t at = begin; at < end; at += BLOCK_GROUPS) {
@@ -233,12 +235,12 @@ void dp_random_fill(dp_op_context *context, const dp_random_distribution *distri
                                         [DP_RANDOM_TRUNCATED] = 50,
                                         [DP_RANDOM_RANGE] = 8,
                                         [DP_RANDOM_BITS] = 3};
-  fill_work work = {.distribution = *distribution,
-                    .generator = *generator,
-                    .dtype = output->dtype,
-                    .per_group = dp_dtype_size(output->dtype) == 8 ? 2 : 4,
-                    .count = output->shape.elements,
-                    .data = output->data};
+  random_fill_work work = {.distribution = *distribution,
+                           .generator = *generator,
+                           .dtype = output->dtype,
+                           .per_group = dp_dtype_size(output->dtype) == 8 ? 2 : 4,
+                           .count = output->shape.elements,
+                           .data = output->data};
   int64_t groups = (work.count + work.per_group - 1) / work.per_group;
   dp_op_for(context, groups, group_nanos[distribution->kind], fill_groups, &work);
 }

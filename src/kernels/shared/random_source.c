@@ -1,4 +1,5 @@
-/* Where random kernels take their generators from; the contracts are in random_internal.h. */
+/* Where random kernels take their generators from (random.h): seeds in attributes, a seed input,
+ * key and counter inputs, or a state variable. The checks and their texts are TensorFlow's. */
 #include <string.h>
 #include "kernels/shared/random.h"
 #include "kernels/shared/variable.h"
@@ -99,7 +100,7 @@ static dp_status *check_key_counter(dp_op_context *context, const dp_random_sour
     return DP_INVALID("key must have shape [1], not %s. (Note that batched keys are not supported "
                       "yet.)",
                       dp_shape_text(&key->shape));
-  /* TensorFlow takes the algorithm's number for the least length. */
+  /* TensorFlow uses the algorithm's number as the least length. */
   int64_t number = dp_tensor_int_at(algorithm, 0), least = number == AUTO_SELECT ? PHILOX : number;
   if (counter->shape.rank != 1 || counter->shape.dims[0] < least)
     return DP_INVALID("counter must be a vector with length at least %lld; got shape: %s. (Note "
@@ -129,7 +130,8 @@ dp_status *dp_random_source_check(dp_op_context *context, const dp_random_source
 }
 
 /* ---- Taking ---- */
-/* Without an algorithm input its number stands before the state. */
+/* Advances the state in a variable. For ops without an algorithm input, the state begins with the
+ * algorithm's number. */
 static dp_status *advance(dp_op_context *context, const dp_random_source *source, uint64_t groups,
                           const dp_variable_update *update, dp_philox *generator_out) {
   const dp_tensor *state = &update->old;

@@ -1,8 +1,8 @@
-/* Sparse tensors in coordinates; the contract is in sparse_internal.h.
+/* Sparse tensors as coordinate lists; the contract is in sparse.h.
  *
- * Sorting turns each row into its position in the dense tensor (over the dimensions that matter)
- * and sorts these numbers digit by digit; where positions do not fit in 63 bits, or rows are out of
- * bounds, it merges runs of rows instead. */
+ * Sorting computes for each row its position in the dense tensor (over the given dimensions) and
+ * sorts these positions digit by digit. If the positions do not fit into 63 bits, or rows are out
+ * of bounds, it merges runs of rows instead. */
 #include "kernels/shared/sparse.h"
 
 #include <string.h>
@@ -165,7 +165,8 @@ typedef struct keyed_row {
   int64_t row;
 } keyed_row;
 
-/* Positions in the dense tensor over the plan's dimensions; false when there are none that fit. */
+/* The position of each row in a dense tensor of the plan's dimensions; false when it does not fit
+ * or a row is out of bounds. */
 static bool make_keys(const sort_plan *plan, keyed_row *keys, uint64_t *largest_out) {
   const dp_sparse *sparse = plan->sparse;
   int64_t strides[DP_MAX_RANK], product = 1;
@@ -193,7 +194,7 @@ static bool make_keys(const sort_plan *plan, keyed_row *keys, uint64_t *largest_
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-/* Digit by digit from the lowest; the result is in `keys` or `spare`, whichever is returned. */
+/* Radix sort from the lowest digit on. The result is in `keys` or in `spare`; returns which. */
 static const keyed_row *sort_keys(keyed_row *keys, keyed_row *spare, int64_t count,
                                   uint64_t largest) {
   for (int shift = 0; shift < 64 && largest >> shift; shift += DIGIT_BITS) {
@@ -215,7 +216,8 @@ static const keyed_row *sort_keys(keyed_row *keys, keyed_row *spare, int64_t cou
   return keys;
 }
 
-/* Merges runs of growing length from `rows` to `spare` and back; returns where the result is. */
+/* Merges runs of growing length from `rows` to `spare` and back; returns the array with the
+ * result. */
 static const int64_t *merge_rows(const sort_plan *plan, int64_t *rows, int64_t *spare) {
   int64_t count = plan->sparse->count;
   for (int64_t i = 0; i < count; ++i)

@@ -1,4 +1,5 @@
-/* Helpers of all families; the contracts are in support_internal.h. */
+/* Helpers that every family uses: reading small integer tensors, axes, checks, 16-bit floats, loops
+ * over cheap items. Error texts equal TensorFlow's where it has the same check. */
 #include "kernels/shared/support.h"
 
 #include <stdio.h>
@@ -128,7 +129,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
 
 void dp_kernel_for(dp_op_context *context, int64_t count, int64_t picoseconds, dp_range_fn fn,
                    void *arg) {
-  const int64_t worthwhile = 20 * 1000 * 1000; /* 20 us: waking another thread takes some 5 */
+  const int64_t worthwhile = 20 * 1000 * 1000; /* 20 us: waking another thread takes about 5 us */
   if (count * picoseconds < worthwhile) {
     if (count > 0)
       fn(arg, 0, count);

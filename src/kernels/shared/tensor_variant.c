@@ -1,4 +1,5 @@
-/* Variants that hold a tensor; the contract is in tensor_variant_internal.h. */
+/* The variant type of whole tensors (tensor_variant.h): its table of functions for destroying,
+ * encoding, decoding, zeros and sums. The object is a malloc'd dp_tensor that the variant owns. */
 #include "kernels/shared/tensor_variant.h"
 
 #include "base/memory.h"

@@ -1,7 +1,7 @@
-/* A variant that holds a whole tensor, as TensorFlow's Variant does when a Tensor is put into it:
- * on the wire its type is "tensorflow::Tensor" with the tensor as its only one. */
-#ifndef DP_KERNELS_TENSOR_VARIANT_INTERNAL_H
-#define DP_KERNELS_TENSOR_VARIANT_INTERNAL_H
+/* A variant that holds a whole tensor, as TensorFlow's Variant does when a Tensor is put into it.
+ * On the wire its type is "tensorflow::Tensor", and its list of tensors has exactly this one. */
+#ifndef DP_KERNELS_SHARED_TENSOR_VARIANT_H
+#define DP_KERNELS_SHARED_TENSOR_VARIANT_H
 
 #include "tensor/tensor.h"
 

@@ -1,4 +1,6 @@
-/* Helpers of the kernels that read and write variables; the contracts are in the header. */
+/* For the kernels that read and write variables (variable.h). Arithmetic on rows uses the binary
+ * loops; 16-bit floats are widened block by block. Rows by index are divided by a hash of the row
+ * number, so that one thread does all updates of a row, in order. */
 #include "kernels/shared/variable.h"
 
 #include <stdio.h>
@@ -127,7 +129,8 @@ typedef struct rows_work {
   void *arg;
 } rows_work;
 
-/* Each share owns the rows whose number hashes to it, and walks all indices in order. */
+/* Each share owns the rows whose numbers hash to it. It walks all indices in order and skips the
+ * rows of other shares. */
 static void run_shares(void *arg, int64_t begin, int64_t end) {
   const rows_work *work = arg;
   for (int64_t i = 0; i < work->count; ++i) {

@@ -1,4 +1,5 @@
-/* Zeros and sums of tensors that may hold variants. See variant_math_internal.h. */
+/* Zeros and sums of tensors, element by element for variants: each variant type brings its own
+ * functions. Error texts are TensorFlow's. */
 #include "kernels/shared/variant_math.h"
 
 #include "kernels/shared/combine.h"

@@ -1,4 +1,5 @@
-/* Lines of waiting ops; the contracts are in the header. */
+/* Lines of waiting ops (waiting.h): doubly linked lists, so that a cancelled waiter leaves from the
+ * middle at constant cost. */
 #include "kernels/shared/waiting.h"
 
 #include <stddef.h>
@@ -14,7 +15,8 @@ static void append(dp_waiters *line, dp_waiter *waiter) {
   ++line->count;
 }
 
-/* The waiter is still there: whoever ends it settles it first, and that waits for this function. */
+/* Called by the cancel scope, on any thread. The waiter still exists: whoever else ends it calls
+ * dp_waiter_settle before, and that waits until this function has returned. */
 static void on_cancel(void *arg, const dp_status *why) {
   dp_waiter *waiter = arg;
   dp_waiters *line = waiter->line;

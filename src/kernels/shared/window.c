@@ -1,4 +1,5 @@
-/* Geometry of sliding windows; the contracts are in window_internal.h. */
+/* Reads the attributes of sliding windows and computes their geometry (window.h). Error texts are
+ * TensorFlow's. */
 #include "kernels/shared/window.h"
 
 static void set_all(dp_window_values *values, int64_t value) {
@@ -93,7 +94,7 @@ dp_status *dp_window_plan(const dp_window_attrs *attrs, int axis, int64_t in, in
     return DP_INVALID("Dilation rate must be >= 1, but got %lld", (long long)dilation);
   if (size <= 0 || size > INT32_MAX)
     return DP_INVALID("Window size must be positive, but got %lld", (long long)size);
-  int64_t reach = (size - 1) * dilation + 1; /* of a window */
+  int64_t reach = (size - 1) * dilation + 1; /* extent of a dilated window */
   dp_window window = {.in = in, .size = size, .stride = stride, .dilation = dilation};
   if (attrs->padding == DP_PADDING_SAME) {
     window.out = (in + stride - 1) / stride;

@@ -1,5 +1,6 @@
-/* Features of sound: AudioSpectrogram gives the spectrum of short pieces, Mfcc their mel-frequency
- * cepstral coefficients. All is computed in double. Pieces are split over the pool. */
+/* Features of sound: AudioSpectrogram gives the spectra of short pieces, Mfcc the mel-frequency
+ * cepstral coefficients of spectra. Everything is computed in double. Pieces are split over the
+ * pool. */
 #include "kernels/shared/family.h"
 
 #include <complex.h>

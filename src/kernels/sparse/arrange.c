@@ -1,6 +1,6 @@
-/* Sparse tensors rearranged: SparseReorder, SparseReshape, SparseConcat, SparseSplit. Values are
- * only moved, so every dtype is welcome. All pass over the rows a fixed number of times; sorting is
- * linear (sparse_internal.h). */
+/* SparseReorder, SparseReshape, SparseConcat and SparseSplit. Values are only moved, so every dtype
+ * is supported. Each op makes a fixed number of passes over the entries; sorting is linear
+ * (shared/sparse.h). */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "kernels/shared/pieces.h"
 #include "kernels/shared/sparse.h"
 
-/* Rows of coordinates in another order. */
+/* Copies rows of coordinates in another order. */
 static void gather_rows(int64_t *to, const int64_t *from, const dp_sparse_order *order,
                         int64_t count, int32_t rank) {
   for (int64_t i = 0; i < count; ++i, to += rank)
@@ -50,7 +50,7 @@ done:
 }
 
 /* ---- SparseReshape ---- */
-/* The target shape with its unknown size filled in. */
+/* The target shape, with its unknown size filled in. */
 static dp_status *reshape_target(const dp_tensor *target, const dp_shape *from, dp_shape *to) {
   int64_t dims[DP_MAX_RANK], count, product = 1;
   int unknown = -1;
@@ -132,7 +132,7 @@ static dp_status *reshape(dp_op_context *context, void *state) {
     uint64_t position = 0;
     for (int j = 0; j < from.rank; ++j)
       position = position * (uint64_t)from.dims[j] + (uint64_t)at[j];
-    /* Signed from here on: coordinates that were out of bounds stay visibly so. */
+    /* Signed from here on, so that coordinates out of bounds remain out of bounds. */
     int64_t left = (int64_t)position;
     for (int j = to.rank - 1; j > 0; --j) {
       result[j] = left % to.dims[j];
@@ -160,7 +160,7 @@ static dp_status *concat_create(const dp_kernel_setup *setup, void *memory) {
 
 static const dp_sparse_words piece_words = {.is_tensor = true};
 
-/* Ranks of all inputs; the message says which one is wrong. */
+/* Checks the ranks of all inputs; the error names the wrong one. */
 static dp_status *check_pieces(const dp_op_context *context, int32_t count) {
   static const char *const names[] = {"indices", "values", "shapes"};
   int64_t rank = -1;
@@ -179,7 +179,8 @@ static dp_status *check_pieces(const dp_op_context *context, int32_t count) {
   return NULL;
 }
 
-/* Checks all inputs; `joined` gets the joined shape, the number of rows and an unset rest. */
+/* Checks all inputs. `joined` gets the joined shape and the number of rows; the rest stays
+ * unset. */
 static dp_status *concat_open(dp_op_context *context, const concat_state *state, int *axis_out,
                               dp_sparse *joined) {
   dp_sparse first, piece;
@@ -211,7 +212,7 @@ static dp_status *concat_open(dp_op_context *context, const concat_state *state,
   return NULL;
 }
 
-/* All rows one behind the other, those of later inputs moved along the axis. */
+/* Copies all rows one after the other; coordinates of later inputs are shifted along the axis. */
 static void join_rows(dp_op_context *context, const concat_state *state, int axis, int32_t rank,
                       int64_t *to) {
   uint64_t offset = 0;
@@ -234,7 +235,7 @@ static void join_values(dp_op_context *context, const concat_state *state, dp_te
   dp_pieces_destroy(pieces, state->count);
 }
 
-/* Rows and values are joined; puts them in order when they are not. */
+/* Sorts the joined rows and values, unless they are sorted already. */
 static dp_status *concat_sort(dp_op_context *context, dp_sparse *joined, int64_t *indices,
                               const dp_tensor *values) {
   dp_sparse_order order;
@@ -331,7 +332,7 @@ static dp_status *split_open(dp_op_context *context, const split_state *state, d
   return NULL;
 }
 
-/* One pass counts the rows of each part, one deals them out. */
+/* One pass counts the rows of each part, a second pass distributes them. */
 static dp_status *split_deal(dp_op_context *context, const split_state *state,
                              const dp_sparse *sparse, const split_plan *plan, int64_t *counts) {
   int64_t start;

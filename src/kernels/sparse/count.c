@@ -1,9 +1,9 @@
-/* How often each number occurs, row by row, as a sparse tensor: DenseCountSparseOutput,
- * SparseCountSparseOutput, RaggedCountSparseOutput.
+/* DenseCountSparseOutput, SparseCountSparseOutput and RaggedCountSparseOutput: how often each
+ * number occurs per row, as a sparse tensor.
  *
- * The three differ only in how they say which row a number is of. The numbers that count are noted,
- * sorted by row and number (and by their coming, because sums of floats depend on it), and runs of
- * equal ones become one entry. */
+ * The three ops differ only in how they give the row of a number. All numbers to count are listed
+ * and sorted by row, number and position (the sum of float weights depends on the order). Each run
+ * of equal numbers becomes one entry. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
@@ -95,7 +95,7 @@ static void store_sum(const count_sum *sum, dp_tensor *output, int64_t index) {
   memcpy((char *)output->data + (size_t)index * size, sum, size);
 }
 
-/* The sum over notes [begin, end), which are of one entry. */
+/* The sum over notes [begin, end), which belong to one entry. */
 static count_sum sum_notes(const count_state *state, dp_dtype dtype, const count_note *begin,
                            const count_note *end, const dp_tensor *weights) {
   count_sum sum = {0};
@@ -129,7 +129,7 @@ static dp_status *output_shape(dp_op_context *context, const count_state *state,
   return NULL;
 }
 
-/* Weights without elements stand for ones. */
+/* Empty weights mean that all weights are 1. */
 static dp_status *output_counts(dp_op_context *context, const count_state *state,
                                 count_notes *notes, const dp_tensor *weights, bool is_vector,
                                 int64_t rows) {
@@ -260,7 +260,7 @@ static dp_status *ragged_compute(dp_op_context *context, void *memory) {
   count_notes notes;
   DP_RETURN_IF_ERROR(notes_init(&notes, numbers));
   for (int64_t i = 0, row = 0; i < count; ++i) {
-    while (i >= splits[row]) /* the last one ends it */
+    while (i >= splits[row]) /* the row ends at its last split */
       ++row;
     note(memory, numbers, i, row - 1, &notes);
   }

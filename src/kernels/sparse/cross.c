@@ -1,4 +1,6 @@
-/* Crosses of features: counting, choosing and joining the combinations of a row. */
+/* Crosses of features (cross_internal.h): counts, selects and joins the combinations of a row. The
+ * ops are in sparse_cross.c and ragged_cross.c. No shared state: a cross belongs to one run of an
+ * op. */
 #include "kernels/sparse/cross_internal.h"
 
 #include "kernels/text/string.h"

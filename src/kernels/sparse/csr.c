@@ -1,7 +1,6 @@
-/* Sparse matrices in compressed rows as values: life, the transposed matrix, and their form on the
- * wire, which is TensorFlow's: the five parts as tensors, and as metadata the bytes of a struct of
- * a flag and a dtype. The contract is in csr_internal.h; the ops are in csr_ops.c and csr_matmul.c.
- */
+/* Sparse matrices in compressed rows as variant values: creation, transposition, and the form on
+ * the wire, which is TensorFlow's: five tensors, and as metadata the bytes of a struct {flag,
+ * dtype}. The contract is in csr_internal.h; the ops are in csr_ops.c and csr_matmul.c. */
 #include "kernels/sparse/csr_internal.h"
 
 #include <string.h>
@@ -76,7 +75,7 @@ static void conjugate(dp_tensor *values) {
   }
 }
 
-/* `ends` is where the next entry of each new row goes: one number a column. */
+/* `ends` holds, per column, where the next entry of its new row goes. */
 static void transpose_one(const dp_csr *from, dp_csr *to, int64_t index, int32_t *ends) {
   const int32_t *rows = dp_csr_rows(from, index), *columns = dp_csr_columns(from, index);
   int32_t *new_rows = dp_csr_rows(to, index), *new_columns = dp_csr_columns(to, index);
@@ -147,7 +146,7 @@ static bool is_number(dp_dtype dtype) {
   return dtype == DP_FLOAT || dtype == DP_DOUBLE || dtype == DP_COMPLEX64 || dtype == DP_COMPLEX128;
 }
 
-/* Numbers of `pointers` start with 0, never fall and end with `end`. */
+/* Whether `pointers` start with 0, never decrease and end with `end`. */
 static bool rises(const int32_t *pointers, int64_t count, int64_t end) {
   for (int64_t i = 1; i < count; ++i)
     if (pointers[i] < pointers[i - 1])
@@ -169,7 +168,7 @@ static dp_status *check_contents(const dp_csr *csr) {
   return NULL;
 }
 
-/* Dtypes and sizes of the parts, before anything of them is read. */
+/* Checks dtypes and sizes of the parts before any of them is read. */
 static dp_status *check_parts(dp_csr *csr) {
   const dp_tensor *parts = csr->parts;
   for (int i = 0; i < DP_CSR_PARTS; ++i)
@@ -189,7 +188,7 @@ static dp_status *check_parts(dp_csr *csr) {
 
 static dp_status *csr_decode(dp_view metadata, const dp_tensor *tensors, size_t count,
                              void **object_out) {
-  (void)metadata; /* says nothing that the values do not */
+  (void)metadata; /* adds nothing to what the values say */
   if (count != DP_CSR_PARTS)
     return corrupted();
   dp_csr *csr = DP_NEW(dp_csr);

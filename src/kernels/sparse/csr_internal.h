@@ -1,11 +1,15 @@
-/* Sparse matrices in compressed rows (CSR), or batches of them, as values of variant type. Entry i
- * of row r of matrix b is at batch_pointers[b] + row_pointers[b * (rows + 1) + r] + i of columns
- * and values. What is inside has been checked: pointers rise and stay within, columns are in
- * bounds, and all counts fit 32 bits, as TensorFlow's do. Immutable once it is in a tensor. */
-#ifndef DP_KERNELS_CSR_INTERNAL_H
-#define DP_KERNELS_CSR_INTERNAL_H
+/* Sparse matrices in compressed rows (CSR), or batches of them, as variant values. Entry i of row r
+ * of matrix b is at this index of columns and values:
+ *
+ *   batch_pointers[b] + row_pointers[b * (rows + 1) + r] + i
+ *
+ * The contents have been checked: pointers ascend and stay in bounds, columns are in bounds, and
+ * all counts fit 32 bits, as in TensorFlow. A matrix is immutable once it is in a tensor. */
+#ifndef DP_KERNELS_SPARSE_CSR_INTERNAL_H
+#define DP_KERNELS_SPARSE_CSR_INTERNAL_H
 
 #include "kernels/shared/support.h"
+#include "kernels/sparse/csr.h"
 
 typedef enum dp_csr_part {
   DP_CSR_SHAPE,   /* int64: [batch,] rows, columns */
@@ -22,13 +26,12 @@ typedef struct dp_csr {
   dp_tensor parts[DP_CSR_PARTS];
 } dp_csr;
 
-extern const dp_variant_ops dp_csr_ops; /* "tensorflow::CSRSparseMatrix" */
-
-/* With room for `count` entries; all pointers are 0. `dims` has `rank` sizes, which are checked. */
+/* A matrix with room for `count` entries; all pointers are 0. `dims` has `rank` sizes, which are
+ * checked. */
 DP_MUST_USE dp_status *dp_csr_create(dp_dtype dtype, int32_t rank, const int64_t *dims,
                                      int64_t count, dp_csr **csr_out);
 void dp_csr_destroy(dp_csr *csr);
-/* With rows and columns exchanged, and values conjugated if wanted. */
+/* The transposed matrix, with conjugated values if wanted. */
 DP_MUST_USE dp_status *dp_csr_transpose(const dp_csr *csr, bool conjugates, dp_csr **csr_out);
 
 static inline dp_dtype dp_csr_dtype(const dp_csr *csr) {
@@ -37,7 +40,7 @@ static inline dp_dtype dp_csr_dtype(const dp_csr *csr) {
 static inline int32_t *dp_csr_batches(const dp_csr *csr) {
   return csr->parts[DP_CSR_BATCHES].data;
 }
-/* Of matrix `index`. */
+/* The row pointers of matrix `index`. */
 static inline int32_t *dp_csr_rows(const dp_csr *csr, int64_t index) {
   return (int32_t *)csr->parts[DP_CSR_ROWS].data + index * (csr->rows + 1);
 }

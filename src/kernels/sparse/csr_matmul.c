@@ -1,7 +1,7 @@
-/* Products of sparse matrices in compressed rows with dense ones (SparseMatrixMatMul) and with each
- * other (SparseMatrixSparseMatMul). What is to be transposed is transposed first, so that there is
- * one loop for each product. A sparse product is made in two passes: which columns each row has,
- * then their sums; entries that come out as zero stay. */
+/* Products of sparse matrices in compressed rows: with dense matrices (SparseMatrixMatMul) and with
+ * each other (SparseMatrixSparseMatMul). Operands are transposed first where the node wants it, so
+ * that there is one loop per product. A sparse product has two passes: find the columns of each
+ * row, then sum. Entries whose sum is zero are kept. */
 #include "kernels/shared/family.h"
 
 #include <complex.h>
@@ -197,7 +197,7 @@ static int compare_columns(const void *a, const void *b) {
   return first < second ? -1 : first > second;
 }
 
-/* What the passes need for each column of the product: who used it last, and its sum. */
+/* Per column of the product: the row that used it last, and its sum. */
 typedef struct workspace {
   dp_buffer *marks, *sums;
 } workspace;
@@ -216,8 +216,8 @@ static void workspace_deinit(workspace *space) {
   dp_buffer_release(space->sums);
 }
 
-/* The columns of a row of the product: counts them, and writes them where `to` is not NULL. `mark`
- * is another number, not 0, for each row and pass. */
+/* Finds the columns of a row of the product: returns their number, and writes them unless `to` is
+ * NULL. `mark` must be a new number, not 0, for each row and pass. */
 static int64_t find_columns(const sparse_call *call, int64_t index, int64_t row, int64_t *marks,
                             int64_t mark, int32_t *to) {
   const int32_t *rows = dp_csr_rows(call->a, index), *columns = dp_csr_columns(call->a, index);

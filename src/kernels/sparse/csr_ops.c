@@ -4,8 +4,8 @@
 #include "kernels/shared/family.h"
 
 #include <string.h>
-#include "kernels/sparse/csr_internal.h"
 #include "kernels/shared/sparse.h"
+#include "kernels/sparse/csr_internal.h"
 
 /* ---- From coordinates ---- */
 /* Pointers and columns from rows of coordinates that are in bounds. */

@@ -1,6 +1,6 @@
-/* A sparse and a dense operand: SparseTensorDenseAdd, whose result is dense, and
- * SparseDenseCwiseAdd, -Mul and -Div, whose result has the sparse operand's entries; there the
- * dense one is broadcast. */
+/* Ops with a sparse and a dense operand. SparseTensorDenseAdd gives a dense result.
+ * SparseDenseCwiseAdd, -Mul and -Div broadcast the dense operand and give a result with the sparse
+ * operand's entries. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static dp_status *check_dense_add(const dp_tensor *indices, const dp_tensor *val
   return NULL;
 }
 
-/* The first coordinate of a row that is not within the dense tensor. */
+/* The error for the first coordinate of a row that is outside the dense tensor. */
 static dp_status *outside_error(const dp_tensor *indices, int64_t row, const dp_shape *dense) {
   const int64_t *at = (const int64_t *)indices->data + row * dense->rank;
   int axis = 0;
@@ -110,7 +110,7 @@ static dp_status *dense_add(dp_op_context *context, void *memory) {
 /* ---- SparseDenseCwise* ---- */
 typedef struct cwise_state {
   dp_dtype dtype;
-  dp_binary_fn fn; /* of float for 16-bit floats */
+  dp_binary_fn fn; /* the float loop for 16-bit floats */
   bool is_division;
 } cwise_state;
 
@@ -200,7 +200,7 @@ static const dp_sparse_words cwise_words = {
     .indices = "Input sp_indices should be a matrix but received shape: ",
     .both = "Inputs sp_values and sp_shape should be vectors but received shapes: "};
 
-/* Counts that do not fit; ranks are left to whoever opens the three. */
+/* Checks counts only; ranks are checked when the sparse tensor is opened. */
 static dp_status *check_cwise(const dp_op_context *context) {
   const dp_shape *indices = &dp_op_input(context, 0)->shape;
   const dp_shape *values = &dp_op_input(context, 1)->shape,

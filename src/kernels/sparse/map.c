@@ -1,7 +1,7 @@
-/* Sparse tensors that wait under a number: AddSparseToTensorsMap puts one in and gives the number,
- * AddManySparseToTensorsMap each row of a batch, TakeManySparseFromTensorsMap takes several out and
- * joins them along a new first dimension. The map lives in its device's resources; nodes that share
- * its name share it. */
+/* Sparse tensors kept under a number. AddSparseToTensorsMap stores one and returns its number;
+ * AddManySparseToTensorsMap stores each row of a batch; TakeManySparseFromTensorsMap takes several
+ * out and joins them along a new first dimension. The map is a resource of its device; nodes with
+ * the same shared name share it. */
 #include "kernels/shared/family.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ typedef struct sparse_entry {
 typedef struct sparse_map {
   dp_resource resource;
   pthread_mutex_t lock;
-  DP_ARRAY(sparse_entry) entries; /* by rising number */
+  DP_ARRAY(sparse_entry) entries; /* by ascending number */
   int64_t next;
 } sparse_map;
 
@@ -49,7 +49,7 @@ static dp_status *make_map(void *arg, dp_resource **resource_out) {
   return NULL;
 }
 
-/* Takes the piece over. */
+/* Stores the piece, which it consumes, and returns its number. */
 static int64_t put(sparse_map *map, const dp_sparse_piece *piece) {
   pthread_mutex_lock(&map->lock);
   sparse_entry entry = {map->next++, *piece};
@@ -120,8 +120,8 @@ static dp_status *put_row(void *arg, int64_t row, dp_sparse_piece *piece) {
   return NULL;
 }
 
-/* What TensorFlow finds before it looks at the batch as a sparse tensor. Wrong ranks are left to
- * dp_sparse_piece_read. */
+/* The checks that TensorFlow makes before it reads the batch as a sparse tensor. Wrong ranks are
+ * found by dp_sparse_piece_read. */
 static dp_status *check_batch(dp_op_context *context) {
   const dp_tensor *indices = dp_op_input(context, 0), *shape = dp_op_input(context, 2);
   const dp_shape *values = &dp_op_input(context, 1)->shape;

@@ -6,7 +6,8 @@
 #include <string.h>
 #include "kernels/loops/index.h"
 #include "kernels/loops/types.h"
-#include "kernels/matmul_internal.h"
+#include "kernels/products/gemm.h"
+#include "kernels/shared/widen.h"
 
 typedef struct sparse_state {
   dp_dtype dtype, work;
@@ -16,7 +17,7 @@ typedef struct sparse_state {
 static dp_status *sparse_create(const dp_kernel_setup *setup, void *memory) {
   sparse_state *state = memory;
   DP_RETURN_IF_ERROR(dp_node_get_type(setup->node, "T", &state->dtype));
-  state->work = dp_gemm_work_type(state->dtype);
+  state->work = dp_kernel_work_type(state->dtype);
   DP_RETURN_IF_ERROR(dp_node_get_bool(setup->node, "adjoint_a", &state->adjoint_a));
   return dp_node_get_bool(setup->node, "adjoint_b", &state->adjoint_b);
 }
@@ -30,8 +31,7 @@ typedef struct sparse_work {
   int64_t b_row, b_column;               /* strides of b */
 } sparse_work;
 
-/* Columns that a thread takes together: fewer would cost it more in walking the entries than in
- * adding. */
+/* Columns per task. With fewer, walking the entries would cost more than adding. */
 #define STRIP 32
 
 #define ADD(type, product)                                                                         \
@@ -157,9 +157,11 @@ static dp_status *sparse_compute(dp_op_context *context, void *memory) {
   size_t bytes = (size_t)shape.elements * dp_dtype_size(state->work);
   dp_buffer *values_buffer = NULL, *b_buffer = NULL, *result = NULL;
   dp_status *status;
+  DP_GOTO_IF_ERROR(
+      status, done,
+      dp_kernel_widen_tensor(context, values, state->work, &work.values, &values_buffer));
   DP_GOTO_IF_ERROR(status, done,
-                   dp_gemm_widen(context, values, state->work, &work.values, &values_buffer));
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, b, state->work, &work.b, &b_buffer));
+                   dp_kernel_widen_tensor(context, b, state->work, &work.b, &b_buffer));
   work.to = output->data;
   if (state->dtype != state->work) {
     DP_GOTO_IF_ERROR(status, done, dp_buffer_create(bytes, &result));
@@ -169,7 +171,7 @@ static dp_status *sparse_compute(dp_op_context *context, void *memory) {
   dp_op_for(context, (work.columns + STRIP - 1) / STRIP,
             work.entries * (has_loops(&work) ? STRIP / 8 : STRIP), add_strips, &work);
   if (result)
-    dp_gemm_narrow(context, result->data, output);
+    dp_kernel_narrow_tensor(context, result->data, output);
 done:
   dp_buffer_release(values_buffer);
   dp_buffer_release(b_buffer);
@@ -205,8 +207,8 @@ static dp_status *dense_compute(dp_op_context *context, void *memory) {
   DP_RETURN_IF_ERROR(dp_op_allocate(context, 0, &shape, &output));
   dp_buffer *a_buffer = NULL, *b_buffer = NULL;
   dp_status *status;
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, a, DP_FLOAT, &gemm.a, &a_buffer));
-  DP_GOTO_IF_ERROR(status, done, dp_gemm_widen(context, b, DP_FLOAT, &gemm.b, &b_buffer));
+  DP_GOTO_IF_ERROR(status, done, dp_kernel_widen_tensor(context, a, DP_FLOAT, &gemm.a, &a_buffer));
+  DP_GOTO_IF_ERROR(status, done, dp_kernel_widen_tensor(context, b, DP_FLOAT, &gemm.b, &b_buffer));
   gemm.c = output->data;
   dp_gemm_run_split(context, &gemm);
 done:

@@ -1,21 +1,21 @@
-/* Two sparse tensors as one: SparseAdd and its gradient, SparseSparseMaximum and -Minimum. Rows of
- * both are taken to be in order and are merged in one pass; an entry that only one side has meets a
- * zero. */
+/* Two sparse tensors as one: SparseAdd and its gradient, SparseSparseMaximum and -Minimum. The
+ * entries of both must be sorted; they are merged in one pass. An entry that only one side has is
+ * combined with zero. */
 #include "kernels/shared/family.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "kernels/shared/combine.h"
 #include "kernels/loops/types.h"
+#include "kernels/shared/combine.h"
 #include "kernels/shared/sparse.h"
 
-/* A row of the union: where it is on either side, or -1. */
+/* A row of the union: its position on each side, or -1. */
 typedef struct union_row {
   int64_t a, b;
 } union_row;
 
-/* SparseAdd looks at both sides together. */
+/* SparseAdd checks both sides together. */
 static dp_status *check_sum(const dp_op_context *context) {
   const dp_shape *shapes[6];
   for (int i = 0; i < 6; ++i)
@@ -58,7 +58,7 @@ static dp_status *open_pair(dp_op_context *context, dp_sparse *a, dp_sparse *b) 
   return NULL;
 }
 
-/* `rows` has room for both sides' rows; returns how many there are. */
+/* `rows` has room for the rows of both sides; returns the number of rows of the union. */
 static int64_t merge(const dp_sparse *a, const dp_sparse *b, union_row *rows) {
   int64_t i = 0, j = 0, count = 0;
   while (i < a->count || j < b->count) {
@@ -84,7 +84,7 @@ static dp_status *output_rows(dp_op_context *context, const dp_sparse *a, const 
 }
 
 /* ---- SparseAdd ---- */
-/* Each loop adds what both sides have, drops sums below the threshold and moves rows together. */
+/* Each loop adds the two sides, drops sums below the threshold and closes the gaps. */
 #define ADD(type, real, sum, magnitude)                                                            \
   {                                                                                                \
     const type *left = a, *right = b;                                                              \
@@ -193,7 +193,8 @@ static dp_status *check_gradient(const dp_tensor *gradient, const dp_tensor *a, 
   return NULL;
 }
 
-/* The gradient of each entry of one side: that of the sum's entry, or zero where it was dropped. */
+/* The gradient of each entry of one side: the gradient of the sum's entry, or zero where that was
+ * dropped. */
 static dp_status *side_gradient(dp_op_context *context, int32_t side, const dp_tensor *gradient,
                                 const dp_tensor *sum) {
   const dp_tensor *indices = dp_op_input(context, 1 + side);

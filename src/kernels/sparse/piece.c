@@ -1,4 +1,5 @@
-/* Pieces of sparse tensors; the contracts are in the header. */
+/* Pieces: sparse tensors as objects (piece_internal.h). Reads them from inputs, cuts a batch into
+ * rows, and joins pieces into outputs. */
 #include "kernels/sparse/piece_internal.h"
 
 #include <string.h>

@@ -6,17 +6,17 @@
 
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "kernels/sparse/cross_internal.h"
 #include "kernels/shared/ragged.h"
+#include "kernels/sparse/cross_internal.h"
 #include "kernels/text/string.h"
 
-typedef struct cross_state {
+typedef struct ragged_cross_state {
   dp_view order; /* of the node's graph */
   int32_t ragged_values, ragged_splits, sparse_indices, sparse_values, sparse_shape, dense;
   int32_t ragged_count, sparse_count, dense_count;
   int64_t buckets;
   uint64_t key;
-} cross_state;
+} ragged_cross_state;
 
 /* ---- Attributes ---- */
 static dp_status *read_range(const dp_kernel_setup *setup, const char *name, int32_t *begin_out,
@@ -27,7 +27,7 @@ static dp_status *read_range(const dp_kernel_setup *setup, const char *name, int
   return NULL;
 }
 
-static dp_status *read_ranges(const dp_kernel_setup *setup, cross_state *state) {
+static dp_status *read_ranges(const dp_kernel_setup *setup, ragged_cross_state *state) {
   int32_t splits, values, shapes;
   DP_RETURN_IF_ERROR(
       read_range(setup, "ragged_values", &state->ragged_values, &state->ragged_count));
@@ -45,7 +45,7 @@ static dp_status *read_ranges(const dp_kernel_setup *setup, cross_state *state) 
 }
 
 static dp_status *cross_create(const dp_kernel_setup *setup, void *memory) {
-  cross_state *state = memory;
+  ragged_cross_state *state = memory;
   int64_t key;
   DP_RETURN_IF_ERROR(read_ranges(setup, state));
   DP_RETURN_IF_ERROR(dp_node_get_int(setup->node, "num_buckets", &state->buckets));
@@ -63,8 +63,8 @@ static dp_status *wrong_rank(void) {
   return DP_INVALID("tf.ragged.cross only supports inputs with rank=2.");
 }
 
-static dp_status *open_ragged(const dp_op_context *context, const cross_state *state, int32_t i,
-                              dp_cross_column *to, int64_t *batch_out) {
+static dp_status *open_ragged(const dp_op_context *context, const ragged_cross_state *state,
+                              int32_t i, dp_cross_column *to, int64_t *batch_out) {
   const dp_tensor *values = dp_op_input(context, state->ragged_values + i);
   const dp_tensor *splits = dp_op_input(context, state->ragged_splits + i);
   if (values->shape.rank != 1 || splits->shape.rank != 1)
@@ -75,8 +75,8 @@ static dp_status *open_ragged(const dp_op_context *context, const cross_state *s
   return NULL;
 }
 
-static dp_status *open_sparse(const dp_op_context *context, const cross_state *state, int32_t i,
-                              dp_cross_column *to, int64_t *batch_out) {
+static dp_status *open_sparse(const dp_op_context *context, const ragged_cross_state *state,
+                              int32_t i, dp_cross_column *to, int64_t *batch_out) {
   const dp_tensor *indices = dp_op_input(context, state->sparse_indices + i);
   const dp_tensor *values = dp_op_input(context, state->sparse_values + i);
   const dp_tensor *shape = dp_op_input(context, state->sparse_shape + i);
@@ -95,8 +95,8 @@ static dp_status *open_sparse(const dp_op_context *context, const cross_state *s
   return NULL;
 }
 
-static dp_status *open_dense(const dp_op_context *context, const cross_state *state, int32_t i,
-                             dp_cross_column *to, int64_t *batch_out) {
+static dp_status *open_dense(const dp_op_context *context, const ragged_cross_state *state,
+                             int32_t i, dp_cross_column *to, int64_t *batch_out) {
   const dp_tensor *values = dp_op_input(context, state->dense + i);
   if (values->shape.rank != 2)
     return wrong_rank();
@@ -105,7 +105,7 @@ static dp_status *open_dense(const dp_op_context *context, const cross_state *st
   return NULL;
 }
 
-static dp_status *too_many(const cross_state *state, const char *kind, int32_t index,
+static dp_status *too_many(const ragged_cross_state *state, const char *kind, int32_t index,
                            int32_t count) {
   bool is_sparse = strcmp(kind, "sparse") == 0;
   return DP_INVALID("input_order \"%.*s\" specifies reading a %s tensor%s at index %d from a list "
@@ -114,8 +114,8 @@ static dp_status *too_many(const cross_state *state, const char *kind, int32_t i
                     index, count, is_sparse ? "values" : "tensors");
 }
 
-static dp_status *open_column(const dp_op_context *context, const cross_state *state, char kind,
-                              int32_t next[3], dp_cross_column *to, int64_t *batch_out) {
+static dp_status *open_column(const dp_op_context *context, const ragged_cross_state *state,
+                              char kind, int32_t next[3], dp_cross_column *to, int64_t *batch_out) {
   switch (kind) {
   case 'R':
     if (next[0] >= state->ragged_count)
@@ -134,7 +134,7 @@ static dp_status *open_column(const dp_op_context *context, const cross_state *s
   }
 }
 
-static dp_status *open_columns(const dp_op_context *context, const cross_state *state,
+static dp_status *open_columns(const dp_op_context *context, const ragged_cross_state *state,
                                dp_cross *plan) {
   int32_t next[3] = {0};
   for (int32_t i = 0; i < plan->column_count; ++i) {
@@ -175,7 +175,7 @@ static bool move_to(dp_cross *plan, int64_t row, int64_t *combinations_out) {
 }
 
 /* ---- Values ---- */
-static int64_t hash_combination(const cross_state *state, const dp_cross *plan) {
+static int64_t hash_combination(const ragged_cross_state *state, const dp_cross *plan) {
   uint64_t hash = state->key;
   for (int32_t i = 0; i < plan->column_count; ++i) {
     const dp_cross_column *column = &plan->columns[i];
@@ -192,7 +192,7 @@ static int64_t hash_combination(const cross_state *state, const dp_cross *plan) 
   return (int64_t)(hash % (uint64_t)(state->buckets > 0 ? state->buckets : INT64_MAX));
 }
 
-static dp_status *write_row(const cross_state *state, dp_cross *plan, dp_tensor *values,
+static dp_status *write_row(const ragged_cross_state *state, dp_cross *plan, dp_tensor *values,
                             int64_t begin, int64_t count, dp_text *scratch) {
   for (int64_t at = begin; at < begin + count; ++at, dp_cross_next(plan))
     if (values->dtype == DP_INT64)
@@ -203,7 +203,7 @@ static dp_status *write_row(const cross_state *state, dp_cross *plan, dp_tensor 
   return NULL;
 }
 
-static dp_status *write_values(const cross_state *state, dp_cross *plan, dp_tensor *values) {
+static dp_status *write_values(const ragged_cross_state *state, dp_cross *plan, dp_tensor *values) {
   dp_text scratch = {0};
   dp_status *status = NULL;
   int64_t at = 0, count;
@@ -232,7 +232,7 @@ static dp_status *write_splits(dp_cross *plan, dp_tensor *splits, int64_t *total
   return NULL;
 }
 
-static dp_status *cross(dp_op_context *context, const cross_state *state, dp_cross *plan) {
+static dp_status *cross(dp_op_context *context, const ragged_cross_state *state, dp_cross *plan) {
   DP_RETURN_IF_ERROR(open_columns(context, state, plan));
   int64_t total, size;
   if (__builtin_add_overflow(plan->batch, 1, &size))
@@ -247,7 +247,7 @@ static dp_status *cross(dp_op_context *context, const cross_state *state, dp_cro
 }
 
 static dp_status *cross_compute(dp_op_context *context, void *memory) {
-  const cross_state *state = memory;
+  const ragged_cross_state *state = memory;
   dp_cross plan = {.column_count = (int32_t)state->order.length};
   plan.columns = DP_NEW_ARRAY(dp_cross_column, state->order.length + 1);
   dp_status *status = cross(context, state, &plan);
@@ -258,7 +258,7 @@ static dp_status *cross_compute(dp_op_context *context, void *memory) {
 static const dp_kernel rows[] = {
     {.op = "RaggedCross",
      .types = {{"out_row_splits_type", DP_SET_INDEX}},
-     .state_size = sizeof(cross_state),
+     .state_size = sizeof(ragged_cross_state),
      .create = cross_create,
      .compute = cross_compute},
 };

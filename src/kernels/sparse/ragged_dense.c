@@ -1,9 +1,9 @@
-/* RaggedTensorToTensor: a ragged tensor as a dense one; rows that are too short are filled with a
- * default, what does not fit is cut off.
+/* RaggedTensorToTensor: a ragged tensor as a dense one. Short rows are filled with a default value;
+ * what does not fit is cut off.
  *
- * From the outermost level inwards each row gets the place where it begins in the output, counted
- * in innermost elements, or -1 when it is cut off; the places of the last level are those of the
- * values. */
+ * Level by level, from the outermost, each row gets the position in the output where it begins,
+ * counted in innermost elements, or -1 when it is cut off. The positions of the last level are the
+ * positions of the values. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -12,15 +12,15 @@
 enum { SLOT_SHAPE, SLOT_VALUES, SLOT_DEFAULT, SLOT_PARTITIONS };
 typedef enum partition_kind { FIRST_DIM_SIZE, VALUE_ROWIDS, ROW_SPLITS } partition_kind;
 
-typedef struct dense_state {
+typedef struct ragged_dense_state {
   partition_kind kinds[DP_MAX_RANK];
-  int count;       /* of partitions */
+  int count;       /* number of partitions */
   int ragged_rank; /* without the first size */
-} dense_state;
+} ragged_dense_state;
 
 static dp_status *dense_create(const dp_kernel_setup *setup, void *memory) {
   static const char *const names[] = {"FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"};
-  dense_state *state = memory;
+  ragged_dense_state *state = memory;
   const dp_attr *kinds;
   DP_RETURN_IF_ERROR(
       dp_node_get_list(setup->node, "row_partition_types", DP_ATTR_LIST_STRING, &kinds));
@@ -40,17 +40,17 @@ static dp_status *dense_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* The relation between dimensions `axis` and axis + 1. */
-static partition_kind kind_of(const dense_state *state, int axis) {
+/* How dimension `axis` is divided into rows of dimension axis + 1. */
+static partition_kind kind_of(const ragged_dense_state *state, int axis) {
   return state->kinds[axis + (state->count - state->ragged_rank)];
 }
-static const dp_tensor *partition_of(const dp_op_context *context, const dense_state *state,
+static const dp_tensor *partition_of(const dp_op_context *context, const ragged_dense_state *state,
                                      int axis) {
   return dp_op_input(context, SLOT_PARTITIONS + axis + (state->count - state->ragged_rank));
 }
 
 /* ---- Sizes ---- */
-static dp_status *first_size(const dp_op_context *context, const dense_state *state,
+static dp_status *first_size(const dp_op_context *context, const ragged_dense_state *state,
                              int64_t *size_out) {
   const dp_tensor *first = dp_op_input(context, SLOT_PARTITIONS);
   if (first->shape.elements == 0)
@@ -115,8 +115,8 @@ static const char *wanted_text(const dp_op_context *context) {
 }
 
 /* The size of one dimension of the output, where -1 in the wanted shape leaves it open. */
-static dp_status *plan_dimension(const dp_op_context *context, const dense_state *state, int axis,
-                                 int64_t wanted, int64_t *size_out) {
+static dp_status *plan_dimension(const dp_op_context *context, const ragged_dense_state *state,
+                                 int axis, int64_t wanted, int64_t *size_out) {
   const dp_shape *values = &dp_op_input(context, SLOT_VALUES)->shape;
   if (wanted < -1)
     return DP_INVALID("Dimension %d of the shape must be >= -1, got %lld", axis, (long long)wanted);
@@ -140,7 +140,7 @@ static dp_status *plan_dimension(const dp_op_context *context, const dense_state
   return NULL;
 }
 
-static dp_status *plan_output(const dp_op_context *context, const dense_state *state,
+static dp_status *plan_output(const dp_op_context *context, const ragged_dense_state *state,
                               dp_shape *shape_out) {
   const dp_tensor *wanted = dp_op_input(context, SLOT_SHAPE);
   const dp_shape *values = &dp_op_input(context, SLOT_VALUES)->shape;
@@ -178,7 +178,8 @@ static dp_status *places_init(places *p, int64_t count) {
   return p->items ? NULL : dp_status_out_of_memory();
 }
 
-/* Rows of `parents` cut by splits; a row's elements are `step` apart, at most `size` of them. */
+/* Divides the rows of `parents` by splits. A row's elements are `step` apart; at most `size` are
+ * kept. */
 static dp_status *place_splits(const dp_tensor *splits, const places *parents, int64_t step,
                                int64_t size, places *p) {
   int64_t count = splits->shape.elements, at = 0;
@@ -212,7 +213,7 @@ static dp_status *place_ids(const dp_tensor *ids, const places *parents, int64_t
   return NULL;
 }
 
-static dp_status *find_places(const dp_op_context *context, const dense_state *state,
+static dp_status *find_places(const dp_op_context *context, const ragged_dense_state *state,
                               const dp_shape *shape, places *p) {
   int64_t rows;
   DP_RETURN_IF_ERROR(first_size(context, state, &rows));
@@ -268,7 +269,7 @@ static dp_status *copy_values(const dp_tensor *values, const places *p, int64_t 
 }
 
 static dp_status *dense_compute(dp_op_context *context, void *memory) {
-  const dense_state *state = memory;
+  const ragged_dense_state *state = memory;
   const dp_tensor *values = dp_op_input(context, SLOT_VALUES);
   int64_t rows;
   dp_shape shape;
@@ -292,7 +293,7 @@ static dp_status *dense_compute(dp_op_context *context, void *memory) {
 static const dp_kernel rows[] = {
     {.op = "RaggedTensorToTensor",
      .types = {{"Tindex", DP_SET_INDEX}},
-     .state_size = sizeof(dense_state),
+     .state_size = sizeof(ragged_dense_state),
      .create = dense_create,
      .compute = dense_compute},
 };

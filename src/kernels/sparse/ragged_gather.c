@@ -1,13 +1,13 @@
-/* RaggedGather: rows of a ragged tensor, one for each index. Index tensors of higher rank add
- * uniform splits before those of the rows. All that goes out is counted first: the ranges of rows
- * that an index stands for, one for each of the nested splits, then written. */
+/* RaggedGather: the rows of a ragged tensor at given indices. Indices of higher rank add uniform
+ * splits in front. First the sizes of all outputs are counted: per index, the range of rows at each
+ * level of splits. Then everything is written. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 
 typedef struct gather_call {
   dp_op_context *context;
-  int64_t ragged_rank; /* of the params */
+  int64_t ragged_rank; /* ragged rank of the params */
   const dp_tensor *values, *indices;
   int leading; /* splits that come from the indices; -1 when a scalar takes one away */
 } gather_call;

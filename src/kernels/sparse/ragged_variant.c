@@ -1,7 +1,7 @@
-/* RaggedTensorToVariant puts a ragged tensor into one variant, or each of its rows into one of its
- * own (map_fn and datasets take rows one at a time); RaggedTensorFromVariant joins them again, for
- * any shape of variants; the gradient of the first gives the values' gradient back in one piece.
- * Splits come from users and are checked before they are followed. */
+/* RaggedTensorToVariant puts a ragged tensor into one variant, or each row into a variant of its
+ * own (map_fn and datasets take single rows). RaggedTensorFromVariant joins variants of any shape
+ * again. RaggedTensorToVariantGradient returns the gradient of the values as one tensor. Splits
+ * come from users and are checked before they are used. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -85,7 +85,7 @@ static dp_status *to_variant(dp_op_context *context, void *memory) {
 
 /* ---- RaggedTensorFromVariant ---- */
 typedef struct from_state {
-  int64_t input_rank, output_rank; /* ragged ranks; input_rank -1: what is left */
+  int64_t input_rank, output_rank; /* ragged ranks; input_rank -1: inferred */
   dp_dtype values, splits;
 } from_state;
 
@@ -167,7 +167,7 @@ static dp_status *stack_even(dp_op_context *context, const dp_shape *encoded, in
   return NULL;
 }
 
-/* The last dimension: each variant is a row, as long as it has rows itself. */
+/* The last dimension: each variant is a row; its length is its own number of rows. */
 static dp_status *stack_rows(dp_op_context *context, const dp_tensor *encoded) {
   dp_shape shape = dp_shape_vector(encoded->shape.elements + 1);
   dp_tensor *splits;
@@ -182,7 +182,7 @@ static dp_status *stack_rows(dp_op_context *context, const dp_tensor *encoded) {
   return NULL;
 }
 
-/* Level `level` of all variants, one behind the other. */
+/* The splits of level `level` of all variants, concatenated. */
 static dp_status *stack_splits(dp_op_context *context, const dp_tensor *encoded, int32_t level) {
   dp_tensor *splits;
   int64_t count = 1, at = 1, last = 0;
@@ -216,7 +216,7 @@ static dp_status *check_inner(const dp_shape *first, const dp_shape *other, int6
   return NULL;
 }
 
-/* Without any variant there is nothing that tells the values' inner shape. */
+/* Without variants, nothing gives the inner shape of the values. */
 static dp_status *stack_values(dp_op_context *context, const dp_tensor *encoded) {
   int64_t count = encoded->shape.elements, total = 0;
   dp_tensor *pieces = dp_pieces_create(count);
@@ -235,7 +235,7 @@ static dp_status *stack_values(dp_op_context *context, const dp_tensor *encoded)
   return status;
 }
 
-/* Values without any splits, one behind the other: their number becomes a dimension in front. */
+/* Values without splits, concatenated along a new first dimension. */
 static dp_status *stack_dense(dp_op_context *context, const dp_tensor *encoded) {
   int64_t count = encoded->shape.elements;
   dp_tensor *pieces = dp_pieces_create(count);

@@ -1,14 +1,14 @@
-/* Reductions of sparse tensors: SparseReduceSum and -Max with dense and sparse results, and
- * SparseSoftmax over the last dimension. Entries are sorted so that those that share the kept
- * coordinates are neighbours; each such group is reduced by the loops of the dense reductions.
- * 16-bit floats are widened as a whole and rounded at the end. */
+/* SparseReduceSum and -Max with dense and sparse results, and SparseSoftmax over the last
+ * dimension. Entries are sorted so that entries with the same kept coordinates are consecutive.
+ * Each such group is reduced by the loops of the dense reductions. 16-bit floats are widened as a
+ * whole and rounded at the end. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "kernels/loops/reduce.h"
 #include "kernels/loops/softmax.h"
-#include "kernels/matmul_internal.h"
 #include "kernels/shared/sparse.h"
+#include "kernels/shared/widen.h"
 
 typedef struct reduce_state {
   dp_dtype dtype, work;
@@ -65,7 +65,8 @@ static dp_status *entries_sort(dp_op_context *context, sorted_entries *entries, 
   } else {
     entries->values = dp_tensor_copy(sparse->values);
   }
-  return dp_gemm_widen(context, &entries->values, work, &entries->wide, &entries->wide_buffer);
+  return dp_kernel_widen_tensor(context, &entries->values, work, &entries->wide,
+                                &entries->wide_buffer);
 }
 
 static int64_t next_group(const sorted_entries *entries, int64_t begin) {

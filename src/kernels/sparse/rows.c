@@ -1,15 +1,15 @@
-/* SparseFillEmptyRows: gives every row of a sparse matrix that has no entry one with a default
- * value, and the gradient, which sends what these entries received to the default value. Linear in
- * entries and rows. RaggedFillEmptyRows is the same for values with row ids: entries that have only
- * a row as coordinate. */
+/* SparseFillEmptyRows gives every empty row of a sparse matrix one entry with a default value. Its
+ * gradient adds the gradients of these entries up for the default value. Linear in entries and
+ * rows. RaggedFillEmptyRows does the same for values with row ids, which are entries with only a
+ * row as coordinate. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/memory.h"
-#include "kernels/matmul_internal.h"
 #include "kernels/loops/reduce.h"
 #include "kernels/shared/move.h"
 #include "kernels/shared/sparse.h"
+#include "kernels/shared/widen.h"
 
 /* Where the entries of each row begin in the result. */
 typedef struct row_table {
@@ -163,13 +163,14 @@ static dp_status *gradient_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* Copies the gradients of entries; what is left is moved together in `rest` and summed up. */
+/* Copies the gradients of the original entries; collects the others in `rest` and sums them. */
 static dp_status *split_gradient(dp_op_context *context, const gradient_state *state,
                                  const dp_tensor *map, const dp_tensor *gradient, dp_tensor *rest) {
   int64_t count = map->shape.elements, full = gradient->shape.elements, left = 0;
   size_t size = dp_dtype_size(state->dtype);
   const int64_t *at = map->data;
-  char *visited = rest->data; /* marks first; each is read before its place is written */
+  char *visited =
+      rest->data; /* holds marks first; each mark is read before its place is overwritten */
   dp_tensor *values = &context->outputs[0].tensor, *value = &context->outputs[1].tensor;
   for (int64_t i = 0; i < full; ++i)
     visited[(size_t)i * size] = 0;
@@ -194,7 +195,7 @@ static dp_status *split_gradient(dp_op_context *context, const gradient_state *s
   const void *wide;
   dp_buffer *buffer = NULL;
   float sum;
-  DP_RETURN_IF_ERROR(dp_gemm_widen(context, rest, state->work, &wide, &buffer));
+  DP_RETURN_IF_ERROR(dp_kernel_widen_tensor(context, rest, state->work, &wide, &buffer));
   state->sum.rows(wide, state->work == state->dtype ? value->data : &sum, 1, left);
   if (state->work != state->dtype)
     dp_kernel_narrow(state->dtype, &sum, value->data, 1);

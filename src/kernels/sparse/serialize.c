@@ -1,19 +1,19 @@
-/* Sparse tensors as elements of other tensors: SerializeSparse and SerializeManySparse make three
- * elements of each (indices, values, shape), as serialized TensorProtos or as variants that hold
- * the tensors; DeserializeSparse and DeserializeManySparse stack them to one sparse tensor with
- * leading dimensions. */
+/* Sparse tensors as elements of other tensors. SerializeSparse and SerializeManySparse make three
+ * elements per sparse tensor (indices, values, shape), either serialized TensorProtos or variants
+ * that hold the tensors. DeserializeSparse and DeserializeManySparse stack them into one sparse
+ * tensor with leading dimensions. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/shared/move.h"
 #include "kernels/shared/sparse.h"
-#include "kernels/text/string.h"
 #include "kernels/shared/tensor_variant.h"
+#include "kernels/text/string.h"
 #include "wire/tensor_codec.h"
 
 /* ---- Serializing ---- */
-/* Element `at` of the output becomes `tensor` in the output's form. */
+/* Stores `tensor` as element `at` of the output, serialized or as a variant. */
 static dp_status *store(dp_tensor *output, int64_t at, const dp_tensor *tensor) {
   if (output->dtype == DP_VARIANT) {
     dp_tensor_variants(output)[at] = dp_tensor_variant_create(tensor);
@@ -108,7 +108,7 @@ typedef struct piece {
   dp_tensor indices, values, shape;
 } piece;
 
-/* What is in variants is worded in another way than what was bytes. */
+/* TensorFlow's errors for variants have other words than those for bytes. */
 static dp_status *check_held(const dp_tensor *tensor, int64_t at, int32_t part) {
   if (part != 1 && tensor->dtype != DP_INT64)
     return DP_INVALID("Expected serialized_sparse[%lld, %d] to be a %s of DT_INT64 but received "
@@ -155,7 +155,7 @@ static dp_status *load(const dp_tensor *input, int64_t at, int32_t part, dp_dtyp
   return NULL;
 }
 
-/* The shapes of variants come before all else, as TensorFlow looks at them. */
+/* For variants, shapes are checked before anything else, as in TensorFlow. */
 static dp_status *load_piece(const dp_tensor *input, int64_t at, dp_dtype dtype, piece *piece) {
   bool is_held = input->dtype == DP_VARIANT;
   if (is_held)
@@ -177,7 +177,7 @@ static dp_status *load_piece(const dp_tensor *input, int64_t at, dp_dtype dtype,
   return NULL;
 }
 
-/* What the pieces have together: the number of entries and the largest size of each dimension. */
+/* The total number of entries and the largest size of each dimension. */
 static dp_status *join_shapes(const piece *pieces, int64_t count, int32_t leading, int64_t *dims,
                               int32_t *rank_out, int64_t *entries_out) {
   int64_t rank = pieces[0].shape.shape.dims[0], entries = 0;

@@ -1,7 +1,7 @@
-/* Sets: the last dimension of a tensor, dense or sparse, holds the members of one set for each
- * position of the others. Union, intersection and difference of two such tensors, and SetSize.
- * A group's members are sorted and made unique, then merged; groups are visited in order, those
- * that neither side has an entry for not at all. */
+/* Set operations: the last dimension of a tensor, dense or sparse, holds the members of one set per
+ * index of the other dimensions. Union, intersection and difference of two such tensors, and
+ * SetSize. The members of a set are sorted and made unique, then merged with the second operand's.
+ * Sets are visited in order; sets that are empty on both sides are skipped. */
 #include "kernels/shared/family.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ typedef struct operand {
   const dp_tensor *values;
   dp_sparse sparse;
   dp_shape groups; /* all dimensions but the last */
-  int64_t width;   /* the last */
+  int64_t width;   /* size of the last dimension */
   int64_t cursor;  /* the next group (dense) or entry (sparse) */
   member_list members;
 } operand;
@@ -140,7 +140,7 @@ static void operand_load(operand *operand, int64_t group) {
 /* ---- Results ---- */
 typedef struct set_results {
   member_list members;
-  DP_ARRAY(int64_t) rows; /* group and position of each */
+  DP_ARRAY(int64_t) rows; /* group and position of each member */
   int64_t largest;
 } set_results;
 

@@ -1,21 +1,21 @@
-/* SparseCross, SparseCrossV2, SparseCrossHashed: for each example of a batch all combinations of
- * one feature of every column, as joined text or as a hash. Columns are sparse matrices, then dense
- * ones. Rows of sparse columns are in order, so each column has a cursor and one pass visits the
- * examples; only those that the first sparse column has an entry for. */
+/* SparseCross, SparseCrossV2 and SparseCrossHashed: per example of a batch, all combinations of one
+ * feature of every column, as joined text or as a hash. Columns are sparse matrices, then dense
+ * ones. Rows of sparse columns are sorted, so each column has a cursor and one pass visits the
+ * examples. Only examples that the first sparse column has an entry for are visited. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "kernels/sparse/cross_internal.h"
 #include "kernels/shared/sparse.h"
+#include "kernels/sparse/cross_internal.h"
 #include "kernels/text/string.h"
 
 typedef struct cross_state {
   int32_t sparse_count;
   int32_t dense_begin, dense_end;
   bool is_first_version;
-  bool is_hashed; /* of the first version */
+  bool is_hashed; /* the first version, hashed */
   int64_t buckets;
   uint64_t key;
 } cross_state;

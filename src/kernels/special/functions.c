@@ -1,11 +1,13 @@
-/* Special functions that are not of the gamma family. Methods: power series where all terms have
- * one sign, asymptotic series far out, the trapezoidal rule on integral representations (which
- * converges geometrically there), Halley's iteration for inverses. */
+/* Special functions outside of the gamma family: inverse error functions, Dawson's, Bessel
+ * functions, integrals. Methods: power series where all terms have the same sign; asymptotic series
+ * for large arguments; the trapezoidal rule on integral representations, which converges
+ * geometrically for them; Halley's iteration for inverses. */
 #include "kernels/special/special.h"
 
 #include <complex.h>
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 #define PI 3.14159265358979323846
 #define EULER 0.57721566490153286061
@@ -14,11 +16,11 @@
 /* y > 0 with erfc(y) = z, 0 < z <= 1. */
 static double inverse_erfc(double z) {
   double l = log(z * (2 - z)), a = 0.147, b = 2 / (PI * a) + l / 2;
-  double y = sqrt(sqrt(b * b - l / a) - b); /* right to 2e-3 */
+  double y = sqrt(sqrt(b * b - l / a) - b); /* relative error 2e-3 */
   if (y > 5)
-    y = sqrt(-log(z * y * sqrt(PI))); /* the tail's own first guess */
+    y = sqrt(-log(z * y * sqrt(PI))); /* a first guess for the tail */
   for (int i = 0; i < 4; ++i) {
-    /* Newton on the logarithm's scale: error relative to the slope 2/sqrt(pi) e^-y^2. */
+    /* Halley's step. `error` is the error divided by the slope 2/sqrt(pi) e^-y^2. */
     double error = (erfc(y) - z) * exp(y * y) * sqrt(PI) / 2;
     y += error / (1 - error * y);
   }
@@ -185,7 +187,7 @@ static double bessel_k(int order, double x, bool scaled) {
   double value;
   if (x < 1e3) {
     value = bessel_ke_integral(order, x);
-  } else { /* the asymptotic series, whose terms are those of I with one sign */
+  } else { /* asymptotic series: as for I, without the factors (-1)^k */
     double mu = 4.0 * order, term = 1;
     value = 1;
     for (int k = 1; k < 10; ++k) {

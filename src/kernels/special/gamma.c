@@ -1,11 +1,13 @@
-/* Gamma, beta and zeta functions and their kin. Methods: recurrence and asymptotic series for
- * digamma, power series and Lentz's continued fraction for the incomplete functions,
+/* Gamma, beta and zeta functions and their incomplete forms. Methods: recurrence and asymptotic
+ * series for digamma, power series and Lentz's continued fraction for the incomplete functions,
  * Euler-Maclaurin summation for zeta. */
 #include "kernels/special/special.h"
 
 #include <complex.h>
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #define PI 3.14159265358979323846
 #define TINY 1e-300
@@ -60,8 +62,8 @@ static double lower_series(double a, double x, double *derivative_out) {
   return sum;
 }
 
-/* The continued fraction of the upper function, for complex a: the imaginary part of a small
- * imaginary step is the derivative. */
+/* The continued fraction of the upper incomplete gamma function. `a` is complex: for a + ih with a
+ * small h, the imaginary part of the result divided by h is the derivative by a. */
 static double complex upper_fraction(double complex a, double x) {
   double complex b = x + 1 - a, c = 1 / TINY, d = 1 / b, h = d;
   for (int i = 1; i < MAX_STEPS; ++i) {

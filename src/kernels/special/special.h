@@ -1,10 +1,8 @@
-/* Special functions in double precision, and loops over them for the element-wise families.
- * Relative error is some 1e-13 away from zeros and poles. Pure functions, any thread. */
-#ifndef DP_KERNELS_SPECIAL_INTERNAL_H
-#define DP_KERNELS_SPECIAL_INTERNAL_H
-
-#include "kernels/loops/binary.h"
-#include "kernels/loops/unary.h"
+/* Special functions in double precision, for the ops in math/special.c and some loops in
+ * loops/unary.c. The relative error is about 1e-13 away from zeros and poles. Pure functions: any
+ * thread, no state. */
+#ifndef DP_KERNELS_SPECIAL_SPECIAL_H
+#define DP_KERNELS_SPECIAL_SPECIAL_H
 
 /* ---- Gamma and friends ---- */
 double dp_special_lgamma(double x);
@@ -16,7 +14,7 @@ double dp_special_zeta(double s, double q);          /* Hurwitz */
 double dp_special_polygamma(double n, double x);
 double dp_special_betainc(double a, double b, double x);
 
-/* ---- Of the normal distribution ---- */
+/* ---- Error function and normal distribution ---- */
 double dp_special_erfinv(double x);
 double dp_special_ndtri(double p);
 double dp_special_dawsn(double x);
@@ -36,9 +34,5 @@ double dp_special_expint(double x); /* Ei */
 double dp_special_fresnel_cos(double x);
 double dp_special_fresnel_sin(double x);
 double dp_special_spence(double x); /* dilogarithm of 1 - x */
-
-/* The loop of a special op for float or double; NULL when it is none. */
-dp_unary_fn dp_special_unary_loop(const char *op, dp_dtype dtype);
-dp_binary_fn dp_special_binary_loop(const char *op, dp_dtype dtype);
 
 #endif

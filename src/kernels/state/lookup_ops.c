@@ -1,5 +1,5 @@
-/* The ops of lookup tables: making them, filling them from tensors and text files, finding,
- * changing, exporting. */
+/* The ops of lookup tables: creating, filling from tensors and from text files, finding, changing,
+ * exporting; and GenerateVocabRemapping. The tables themselves are in tables/lookup.h. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -130,7 +130,7 @@ static dp_status *get_table(dp_op_context *context, dp_lookup **table_out) {
   return NULL;
 }
 
-/* Keys and values of the table's dtypes; messages print both signatures. */
+/* Checks that keys and values have the table's dtypes; the message prints both signatures. */
 static dp_status *check_signature(const dp_op_context *context, const dp_lookup *table) {
   const dp_node *node = context->node;
   const char *handle = dp_dtype_name(node->input_types[0]);
@@ -275,7 +275,7 @@ static dp_status *check_columns(const text_state *state, const dp_lookup *table)
   return NULL;
 }
 
-/* Elements of one dtype, growing. */
+/* A growing column of elements of one dtype. */
 typedef struct column {
   dp_dtype dtype;
   DP_ARRAY(char *) strings;
@@ -356,7 +356,7 @@ static dp_status *column_tensor(const column *held, dp_tensor *tensor_out) {
   return status;
 }
 
-/* Column `index` of a line; false when there are not so many. */
+/* Column `index` of a line; false when the line has fewer columns. */
 static bool split_line(dp_view line, char delimiter, int64_t index, dp_view *token_out) {
   for (;; --index) {
     const char *end = memchr(line.data, delimiter, line.length);
@@ -394,7 +394,7 @@ static dp_status *add_field(const text_state *state, const char *path, dp_view l
   return column_add(held, token, number);
 }
 
-/* A table without a single line counts as one that could not be read. */
+/* A file without any line is reported as if it could not be read. */
 static dp_status *no_lines(const text_state *state, const char *path, bool is_empty) {
   if (is_empty)
     return dp_status_create(DP_OUT_OF_RANGE, "Read less bytes than requested");
@@ -471,7 +471,7 @@ static dp_status *text_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-/* ---- Where the words of a new vocabulary stood in an old one ---- */
+/* ---- Where the words of a new vocabulary were in the old one ---- */
 typedef struct vocabulary_state {
   int64_t first, count, old_size;
 } vocabulary_state;

@@ -1,8 +1,9 @@
-/* Mutexes as resources (tf.CriticalSection): MutexLock waits its turn and gives a lock, a variant
- * that lets the next one in when its last holder drops it; ConsumeMutexLock is such a holder.
+/* Mutexes as resources (tf.CriticalSection). MutexLock waits for its turn and outputs a lock, which
+ * is a variant. When the last holder drops the lock, the next waiter gets it. ConsumeMutexLock only
+ * takes a lock and drops it.
  *
- * Who waits stands in a list of the mutex and is resumed in order, outside the mutex's own lock; a
- * cancelled step takes its waiter out. A waiting op holds a reference to the mutex. */
+ * Waiters stand in a list of the mutex. They are resumed in order, without the list's lock held.
+ * Cancelling a step removes its waiter. A waiting op holds a reference to the mutex. */
 #include <pthread.h>
 #include "base/memory.h"
 #include "kernels/shared/family.h"
@@ -18,7 +19,7 @@ typedef struct lock_mutex {
   dp_resource resource;
   pthread_mutex_t guard;
   bool is_held;
-  waiter *first; /* oldest */
+  waiter *first; /* the oldest waiter */
 } lock_mutex;
 
 static void mutex_destroy(dp_resource *resource) {
@@ -51,7 +52,7 @@ static void lock_destroy(void *object) {
 static const dp_variant_ops lock_ops = {.type_name = "tensorflow::LockReleaser",
                                         .destroy = lock_destroy};
 
-/* The caller holds the mutex and passes its reference on to the lock. */
+/* The caller holds the mutex; its reference passes to the lock. */
 static void finish_locked(dp_op_context *context, lock_mutex *mutex) {
   dp_variant *lock = dp_variant_create(&lock_ops, mutex);
   dp_shape scalar = dp_shape_scalar();
@@ -64,7 +65,7 @@ static void finish_locked(dp_op_context *context, lock_mutex *mutex) {
   dp_op_done(context, status);
 }
 
-/* Lets the oldest waiter in that no cancellation has got hold of, or leaves the mutex free. */
+/* Gives the mutex to the oldest waiter that is not being cancelled, or frees it. */
 static void hand_over(lock_mutex *mutex) {
   for (;;) {
     pthread_mutex_lock(&mutex->guard);
@@ -82,7 +83,7 @@ static void hand_over(lock_mutex *mutex) {
       finish_locked(context, mutex); /* the waiter's reference becomes the lock's */
       return;
     }
-    /* Its cancellation has run or is running, and found nothing to do. */
+    /* The waiter's cancellation has run, or is running, and found the waiter gone. */
     dp_status *why = dp_cancel_status(context->step->cancel);
     dp_free(next);
     dp_resource_release(mutex);

@@ -1,17 +1,18 @@
 /* The optimizers' updates: dense and sparse, of reference and resource variables, in one pass over
  * variable, slots and gradient.
  *
- * All forms of an optimizer share one loop: a sparse update runs it on the rows that the indices
- * name, rows of equal indices in order. The variables of one update are locked together
- * (runtime/variable.h); use_locking changes nothing, because no update is ever torn. Everything is
- * checked before anything is written. Half and bfloat16 are computed as floats in blocks. */
+ * All forms of an optimizer share one loop (loops/optimizer.h). A sparse update runs it on the rows
+ * that the indices name; rows of equal indices are updated in order. The variables of one update
+ * are locked together (runtime/variable.h), so no update is ever torn and use_locking changes
+ * nothing. Everything is checked before anything is written. Half and bfloat16 are computed in
+ * float, in blocks. */
 #include <string.h>
+#include "kernels/loops/optimizer.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/indices.h"
-#include "kernels/loops/optimizer.h"
 #include "kernels/shared/variable.h"
 
-/* What sparse forms, and one dense one, demand of a scalar's value. */
+/* The rule for a scalar's value. Sparse forms, and one dense form, check it. */
 typedef enum scalar_rule { ANY, POSITIVE, NOT_NEGATIVE, NOT_POSITIVE } scalar_rule;
 
 typedef struct scalar_input {
@@ -20,12 +21,12 @@ typedef struct scalar_input {
 } scalar_input;
 
 typedef struct optimizer_kind {
-  const char *name; /* behind Apply */
-  dp_optimizer loop;
-  int slots; /* the variable included */
+  const char *name; /* the op's name after "Apply" */
+  dp_optimizer_loop loop;
+  int slots; /* including the variable */
   const char *option;
   bool wants_columns;    /* the sparse form refuses rows without elements */
-  bool is_always_strict; /* the dense form, too, checks the values of scalars */
+  bool is_always_strict; /* the dense form checks the values of scalars too */
   scalar_input scalars[DP_OPTIMIZER_MOST_SCALARS];
 } optimizer_kind;
 
@@ -144,7 +145,7 @@ typedef struct optimizer_state {
   int scalar_count;
 } optimizer_state;
 
-static dp_optimizer_fn find_loop(dp_optimizer loop, dp_dtype dtype) {
+static dp_optimizer_fn find_loop(dp_optimizer_loop loop, dp_dtype dtype) {
   const dp_optimizer_loops *loops = dp_optimizer_table();
   switch (dtype) {
   case DP_DOUBLE:
@@ -264,7 +265,7 @@ static dp_status *read_scalars(dp_op_context *context, const optimizer_state *st
 }
 
 /* ---- Checks of variables and gradient ---- */
-/* What messages call an input that is a variable: some have other names than the op's. */
+/* The name of a variable input in messages; for some ops it is not the input's name. */
 static const char *slot_words(const optimizer_state *state, const char *name) {
   if (strncmp(name, "gradient_", 9) == 0)
     return "accum";
@@ -329,10 +330,10 @@ typedef struct optimizer_work {
   const dp_variable_update *updates;
   const char *gradient;
   const double _Complex *scalars;
-  int64_t inner; /* elements of a row, sparse only */
+  int64_t inner; /* elements per row, for sparse updates */
 } optimizer_work;
 
-/* Elements [at, at + count) of the variables with gradient elements from `from`. */
+/* Updates elements [at, at + count) of the variables with the gradient elements from `from` on. */
 static void run_wide(const optimizer_work *work, int64_t at, int64_t from, int64_t count) {
   const optimizer_state *state = work->state;
   int64_t size = (int64_t)state->size;
@@ -390,7 +391,7 @@ static void run_row(void *arg, int64_t position, int64_t row) {
   run_part(work, row * work->inner, position * work->inner, work->inner);
 }
 
-/* Picoseconds an element takes when memory is the limit. */
+/* Picoseconds per element when memory is the limit. */
 static int64_t element_cost(const optimizer_state *state) {
   return (2 * state->kind->slots + 1) * (int64_t)state->size * 80;
 }

@@ -1,6 +1,6 @@
-/* Tensors that stay in the session from one step to another: GetSessionHandle and its second form,
- * GetSessionTensor, DeleteSessionTensor. The store is the runtime's (runtime/session_state.h); a
- * step inside a dataset has none. */
+/* Tensors that stay in a session between steps: GetSessionHandle, GetSessionHandleV2,
+ * GetSessionTensor, DeleteSessionTensor. The store belongs to the runtime
+ * (runtime/session_state.h); a step inside a dataset has none. */
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/shared/family.h"

@@ -1,12 +1,12 @@
-/* Rows of variables by index: reading them (gather), changing them (scatter).
+/* Rows of variables by index: reading (gather) and changing (scatter).
  *
- * A gather holds the variable's lock for reading while it copies: a snapshot would force the next
- * update to copy the whole variable. A scatter checks every index before it writes the first row,
- * then changes rows in the order of the indices. Updates of equal indices keep their order. */
+ * A gather holds the variable's lock for reading while it copies, because a snapshot would force
+ * the next update to copy the whole variable. A scatter checks every index before it writes the
+ * first row. Updates of equal indices keep their order. */
 #include <string.h>
+#include "kernels/loops/index.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/indices.h"
-#include "kernels/loops/index.h"
 #include "kernels/shared/variable.h"
 
 static int64_t row_nanos(int64_t bytes) {
@@ -72,7 +72,7 @@ typedef struct scatter_work {
   const dp_row_op *op;
   char *target;
   const char *updates;
-  int64_t inner; /* elements of a row */
+  int64_t inner; /* elements per row */
   bool is_scalar;
 } scatter_work;
 
@@ -130,8 +130,8 @@ static dp_status *check_scatter(dp_op_context *context, const scatter_state *sta
   return NULL;
 }
 
-/* Assignments of plain rows are one loop of copies on this thread: memory is their limit, and
- * finding out which rows are whose would cost other threads as much again. */
+/* Plain rows are assigned in one loop of copies on this thread. Memory is the limit, and dividing
+ * the rows among threads would cost as much again. */
 static void assign_rows(const scatter_work *work, const dp_tensor *indices) {
   dp_index_loops_of(indices->dtype == DP_INT32)
       ->scatter(work->target, work->updates, indices->data, indices->shape.elements,
@@ -182,8 +182,8 @@ typedef struct gather_work {
   char *to;
   dp_dtype dtype;
   bool is_plain;
-  int64_t inner, bytes;    /* of a row */
-  int64_t per_batch, rows; /* indices and rows of a batch */
+  int64_t inner, bytes;    /* elements and bytes per row */
+  int64_t per_batch, rows; /* indices and rows per batch */
 } gather_work;
 
 static void gather_rows(void *arg, int64_t begin, int64_t end) {

@@ -1,8 +1,8 @@
-/* Parts of variables by coordinates: ScatterNdUpdate and its kin, for both kinds of variables.
+/* Parts of variables by coordinates: ScatterNdUpdate and related ops, for both kinds of variables.
  *
- * The innermost dimension of the indices holds coordinates of the first dimensions; what they name
- * is a slice of the remaining ones. All coordinates are checked before the first write; equal ones
- * apply in order. */
+ * The innermost dimension of the indices holds coordinates of the variable's first dimensions; they
+ * name a slice of the remaining ones. All coordinates are checked before the first write. Updates
+ * of equal coordinates are applied in order. */
 #include <string.h>
 #include "kernels/shared/family.h"
 #include "kernels/shared/variable.h"
@@ -25,10 +25,10 @@ static dp_status *scatter_create(const dp_kernel_setup *setup, void *memory) {
 }
 
 typedef struct scatter_plan {
-  int depth;     /* coordinates of one update */
-  int outer;     /* dimensions of indices before them */
-  int64_t count; /* updates */
-  int64_t inner; /* elements of a slice */
+  int depth;     /* coordinates per update */
+  int outer;     /* leading dimensions of the indices */
+  int64_t count; /* number of updates */
+  int64_t inner; /* elements per slice */
 } scatter_plan;
 
 static dp_status *wrong_updates(const dp_shape *params, const dp_shape *indices,
@@ -64,7 +64,7 @@ static dp_status *make_plan(const dp_tensor *params, const dp_tensor *indices,
   if (indices->shape.rank < 1)
     return DP_INVALID("Indices shape must have rank at least one. Found:%s",
                       dp_shape_text(&indices->shape));
-  /* A vector of indices is a column of single coordinates. */
+  /* A vector of indices counts as a column of single coordinates. */
   bool is_vector = indices->shape.rank == 1;
   plan->outer = is_vector ? 1 : indices->shape.rank - 1;
   int64_t depth = is_vector ? 1 : indices->shape.dims[plan->outer];
@@ -91,7 +91,7 @@ static dp_status *bad_coordinates(const dp_tensor *indices, const scatter_plan *
   return status;
 }
 
-/* Coordinates to numbers of slices. */
+/* Converts coordinates to numbers of slices. */
 static dp_status *flatten(const dp_tensor *indices, const dp_shape *params,
                           const scatter_plan *plan, dp_tensor *rows_out) {
   dp_shape vector = dp_shape_vector(plan->count);
@@ -112,15 +112,15 @@ static dp_status *flatten(const dp_tensor *indices, const dp_shape *params,
   return NULL;
 }
 
-typedef struct scatter_work {
+typedef struct scatter_nd_work {
   const dp_row_op *op;
   char *target;
   const char *updates;
   int64_t inner;
-} scatter_work;
+} scatter_nd_work;
 
 static void scatter_slice(void *arg, int64_t position, int64_t row) {
-  const scatter_work *work = arg;
+  const scatter_nd_work *work = arg;
   int64_t bytes = work->inner * (int64_t)work->op->size;
   char *to = work->target + row * bytes;
   dp_row_apply(work->op, to, work->updates + position * bytes, false, to, work->inner);
@@ -136,7 +136,7 @@ static dp_status *scatter_into(dp_op_context *context, const dp_row_op *op,
   if (plan.count == 0 || plan.inner == 0)
     return NULL;
   DP_RETURN_IF_ERROR(flatten(indices, &update->old.shape, &plan, &numbers));
-  scatter_work work = {op, update->target.data, updates->data, plan.inner};
+  scatter_nd_work work = {op, update->target.data, updates->data, plan.inner};
   dp_rows_for(context, &numbers, 6 + plan.inner * (int64_t)op->size / 4, scatter_slice, &work);
   dp_tensor_deinit(&numbers);
   return NULL;

@@ -1,9 +1,10 @@
-/* Variables on reference edges: the ops that make them, and updates of a whole variable of either
+/* Variables on reference edges: the ops that create them, and updates of a whole variable of either
  * kind (assignments, sums, counting).
  *
- * A variable lives in its device's resources under container and name; the kernel keeps only the
- * name, so that a cleared container makes a fresh variable. A temporary one lives in the step's
- * container. All waiting is on the variable's own lock (runtime/variable.h). */
+ * A variable lives in its device's resources under container and name. The kernel keeps only the
+ * name, so that after a container is cleared the next run creates a new variable. A temporary
+ * variable lives in the step's container. The only lock that these kernels wait for is the
+ * variable's own (runtime/variable.h). */
 #include <stdio.h>
 #include <string.h>
 #include "base/memory.h"
@@ -13,7 +14,7 @@
 /* ---- Making variables ---- */
 typedef struct variable_state {
   dp_resource_name name;
-  char *message_name; /* what messages call it: the node */
+  char *message_name; /* its name in messages: the node's */
   dp_dtype dtype;
   dp_partial_shape shape;
 } variable_state;
@@ -78,7 +79,7 @@ static const dp_resource_ops temporary_ops = {"N10tensorflow19TemporaryVariableO
 
 typedef struct temporary_state {
   char *name;
-  char *outer_name; /* of the resource outside of loops */
+  char *outer_name; /* the resource's name outside of loops */
   dp_dtype dtype;
   dp_partial_shape shape;
 } temporary_state;
@@ -113,7 +114,8 @@ static void temporary_destroy(void *memory) {
   dp_free(((temporary_state *)memory)->outer_name);
 }
 
-/* The resource's name in this run: the state's own, or one to be freed. */
+/* The resource's name in this run: the state's own, or (inside a loop) one that the caller
+ * frees. */
 static char *name_now(const dp_op_context *context, const temporary_state *state) {
   bool is_outside = context->frame_id == 0 && context->iteration == 0;
   return is_outside ? state->outer_name
@@ -163,7 +165,7 @@ static dp_status *assign_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "validate_shape", memory);
 }
 
-/* The shape now, or the declared one while there is no value. */
+/* The current shape, or the declared one while there is no value. */
 static dp_shape current_shape(dp_variable *variable) {
   pthread_rwlock_rdlock(&variable->lock);
   dp_shape shape = dp_tensor_is_set(&variable->tensor)
@@ -244,7 +246,7 @@ static dp_status *count_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_int(setup->node, "limit", memory);
 }
 
-/* With the variable's lock held. */
+/* Called with the variable's lock held. */
 static dp_status *count_once(dp_op_context *context, int64_t limit, dp_variable_update *update) {
   DP_RETURN_IF_ERROR(dp_variable_expect_type(&update->old, dp_op_output_type(context, 0)));
   if (update->old.shape.rank != 0)

@@ -1,7 +1,7 @@
-/* Variables behind handles: making handles, reading, assigning, asking, destroying.
+/* Variables behind handles: creating handles, reading, assigning, querying, destroying.
  *
- * A handle is a name; the variable itself comes into being when it is first assigned, in the
- * resources of the device that the handle names. A read shares the variable's buffer and costs a
+ * A handle is a name. The variable itself is created by its first assignment, in the resources of
+ * the device that the handle names. A read shares the variable's buffer, so it costs only a
  * reference. */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "kernels/shared/family.h"
 #include "kernels/shared/variable.h"
 
-/* The shared name that asks for a variable of its own at every run. */
+/* The shared name that asks for a new variable at every run. */
 static const char anonymous_name[] = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 /* ---- Handles ---- */
@@ -214,7 +214,7 @@ static dp_status *make_variable(void *arg, dp_resource **resource_out) {
   return NULL;
 }
 
-/* Whether the resource manager of this device answers for the handle. */
+/* Whether the resource manager of this device is responsible for the handle. */
 static bool is_managed_here(const dp_op_context *context, const dp_resource_handle *handle) {
   return handle && !handle->object && strcmp(handle->device, context->device->name) == 0;
 }
@@ -235,7 +235,7 @@ static dp_status *find_or_make(dp_op_context *context, dp_dtype dtype, dp_variab
   return NULL;
 }
 
-/* With the lock held. */
+/* Called with the variable's lock held. */
 static dp_status *check_assignment(const dp_variable *variable, const dp_tensor *value,
                                    bool validate_shape) {
   const dp_tensor *old = &variable->tensor;
@@ -291,7 +291,8 @@ static dp_status *destroy_compute(dp_op_context *context, void *memory) {
   return status;
 }
 
-/* Every update here copies only when somebody holds a snapshot: there is no mode to leave. */
+/* DisableCopyOnRead does nothing: every update copies only when somebody holds a snapshot, so there
+ * is no other mode. */
 static dp_status *disable_copy_compute(dp_op_context *context, void *memory) {
   dp_variable *variable;
   DP_RETURN_IF_ERROR(dp_op_variable(context, 0, &variable));

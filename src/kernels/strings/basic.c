@@ -1,4 +1,5 @@
-/* Strings one by one and joined: case, white space, lengths, parts, joins. */
+/* Basic string ops: case, white space, lengths, substrings, joins. Strings are bytes; ops with a
+ * `unit` or `encoding` attribute can count UTF-8 characters instead. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -100,7 +101,7 @@ static bool backward(dp_view text, int64_t count, size_t *position) {
   return count == 0;
 }
 
-/* Turns position and length in characters into bytes. */
+/* Converts a position and a length in characters to bytes. */
 static bool find_characters(dp_view text, int64_t position, int64_t length, dp_view *part_out) {
   size_t begin = position < 0 ? text.length : 0;
   if (!(position < 0 ? backward(text, -position, &begin) : forward(text, position, &begin)))
@@ -269,8 +270,8 @@ static int64_t walk_offset(const walk *over, int64_t at) {
   return offset;
 }
 
-/* The dimensions joined over (of the indices given, the first runs fastest), and those that stay.
- */
+/* Plans the dimensions that are joined (of the given indices, the first runs fastest) and those
+ * that stay. */
 static dp_status *plan_reduction(const dp_tensor *input, const dp_tensor *axes, bool keeps_dims,
                                  walk *joined, walk *kept, dp_shape *shape_out) {
   const dp_shape *shape = &input->shape;

@@ -1,4 +1,5 @@
-/* Bytes in strings that stand for something else: base64, raw numbers, compressed data, tensors. */
+/* Strings whose bytes encode something: base64, raw numbers (DecodeRaw), compressed data,
+ * serialized tensors. Input is not trusted; it is checked before it is decoded. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static dp_status *encode_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "pad", memory);
 }
 
-/* Three bytes as four digits. */
+/* Writes three bytes as four digits. */
 static inline void encode_group(uint32_t group, char *to) {
   uint32_t text = (uint32_t)(uint8_t)alphabet[group >> 18 & 63] |
                   (uint32_t)(uint8_t)alphabet[group >> 12 & 63] << 8 |
@@ -75,7 +76,7 @@ static dp_status *encode_compute(dp_op_context *context, void *memory) {
   return NULL;
 }
 
-/* The value of a digit; what is none has a bit above the sixth. */
+/* The value of a digit; any other byte has the value NONE, which is more than six bits. */
 #define NONE 64
 #define NONE_8 NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE
 #define NONE_32 NONE_8, NONE_8, NONE_8, NONE_8
@@ -92,8 +93,8 @@ static const uint8_t digits[256] = {
 };
 /* clang-format on */
 
-/* Four digits as three bytes (a fourth is written too, in one store with them); returns a number
- * above 63 when one of them is none. */
+/* Reads four digits as three bytes (a fourth byte is written too, in the same store). Returns a
+ * number above 63 when one of them is no digit. */
 static inline uint32_t decode_group(const uint8_t *from, char *to) {
   uint32_t a = digits[from[0]], b = digits[from[1]], c = digits[from[2]], d = digits[from[3]];
   uint32_t bytes = __builtin_bswap32(a << 26 | b << 20 | c << 14 | d << 8);
@@ -138,7 +139,7 @@ static dp_status *decode_compute(dp_op_context *context, void *memory) {
 /* ---- Raw numbers ---- */
 typedef struct raw_state {
   bool is_little;
-  size_t unit; /* what is reversed when the bytes come in the other order */
+  size_t unit; /* bytes that are reversed for the other byte order */
 } raw_state;
 
 static dp_status *raw_create(const dp_kernel_setup *setup, void *memory) {
@@ -162,7 +163,7 @@ static void put_in_order(const raw_state *state, char *to, size_t length) {
     }
 }
 
-/* The shape of `input` with a dimension of `count` behind. */
+/* The shape of `input` with a last dimension of `count` added. */
 static dp_status *raw_shape(const dp_tensor *input, int64_t count, dp_shape *shape_out) {
   int64_t dims[DP_MAX_RANK + 1];
   memcpy(dims, input->shape.dims, sizeof(int64_t) * (size_t)input->shape.rank);
@@ -263,7 +264,7 @@ static dp_status *inflate_all(z_stream *stream, dp_text *text) {
                               MAX_UNPACKED);
     dp_text_append(text, block, made);
     if (result == Z_BUF_ERROR || (result == Z_OK && made == 0 && stream->avail_in == 0))
-      return NULL; /* cut off: TensorFlow gives what there is */
+      return NULL; /* truncated input: TensorFlow gives the bytes that it has */
   }
   if (result != Z_STREAM_END)
     return dp_status_create(DP_DATA_LOSS, "inflate() failed with error %d%s%s", result,

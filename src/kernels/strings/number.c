@@ -1,4 +1,5 @@
-/* Strings and numbers: AsString, StringToNumber, StringFormat, and hashes of strings. */
+/* Strings and numbers: AsString, StringToNumber, StringFormat, and the ops that hash strings to
+ * buckets. */
 #include "kernels/shared/family.h"
 
 #include <stdio.h>
@@ -9,9 +10,9 @@
 
 /* ---- AsString ---- */
 typedef struct as_string_state {
-  char format[48]; /* of one number; floats are printed as double, integers as long long */
+  char format[48]; /* for one number; floats are printed as double, integers as long long */
   dp_dtype dtype;
-  bool is_plain_integer; /* digits and perhaps a minus are all there is */
+  bool is_plain_integer; /* only digits and perhaps a minus sign */
 } as_string_state;
 
 static bool is_float(dp_dtype dtype) {
@@ -110,6 +111,11 @@ static void print_element(const as_string_state *state, const dp_tensor *input, 
     dp_text_printf(text, format, part_of(input, index));
   } else if (state->dtype == DP_BOOL) {
     dp_text_add(text, ((const bool *)input->data)[index] ? "true" : "false");
+  } else if (state->dtype == DP_VARIANT) {
+    const dp_variant *variant = dp_tensor_variants(input)[index];
+    dp_text_printf(text, "Variant<type: %s value: ", variant ? variant->ops->type_name : "");
+    dp_variant_print(variant, text);
+    dp_text_add_char(text, '>');
   } else if (state->dtype == DP_STRING) {
     dp_view view = dp_string_at(input, index);
     char *copy = dp_strndup(view.data, view.length);
@@ -123,7 +129,7 @@ static void print_element(const as_string_state *state, const dp_tensor *input, 
 
 #define MOST_DIGITS 20
 
-/* Writes the digits of element `index` to the end of the buffer; gives where they begin. */
+/* Writes the digits of element `index` to the end of the buffer; returns where they begin. */
 static char *write_integer(const dp_tensor *input, int64_t index, char *end, bool is_unsigned) {
   int64_t value = dp_tensor_int_at(input, index);
   bool is_negative = value < 0 && !is_unsigned;
@@ -186,8 +192,8 @@ typedef struct format_state {
   int64_t summarize;
 } format_state;
 
-/* The next placeholder from `from` on; the end when there is none. An empty one stands between all
- * bytes. */
+/* The position of the next placeholder from `from` on; the end when there is none. An empty
+ * placeholder is found between all bytes. */
 static size_t find_placeholder(const format_state *state, size_t from) {
   if (state->placeholder_length == 0)
     return from + 1 < state->pattern_length ? from + 1 : state->pattern_length;
@@ -266,47 +272,6 @@ static dp_status *hash_create(const dp_kernel_setup *setup, void *memory) {
   return NULL;
 }
 
-/* SipHash-2-4. */
-static inline uint64_t rotate(uint64_t value, int bits) {
-  return value << bits | value >> (64 - bits);
-}
-
-static void sip_rounds(uint64_t v[4], int count) {
-  for (int i = 0; i < count; ++i) {
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32) + v[3];
-    v[2] += v[1];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[2] = rotate(v[2], 32);
-  }
-}
-
-uint64_t dp_string_strong_hash(const uint64_t key[2], dp_view text) {
-  uint64_t v[4] = {key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL,
-                   key[0] ^ 0x6c7967656e657261ULL, key[1] ^ 0x7465646279746573ULL};
-  size_t whole = text.length / 8 * 8;
-  uint64_t word = 0;
-  for (size_t i = 0; i <= whole; i += 8) {
-    if (i < whole) {
-      memcpy(&word, text.data + i, 8);
-    } else {
-      word = (uint64_t)text.length << 56;
-      for (size_t k = whole; k < text.length; ++k)
-        word |= (uint64_t)(uint8_t)text.data[k] << 8 * (k - whole);
-    }
-    v[3] ^= word;
-    sip_rounds(v, 2);
-    v[0] ^= word;
-  }
-  v[2] ^= 0xff;
-  sip_rounds(v, 4);
-  return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
 typedef struct hash_work {
   const hash_state *state;
   const dp_tstring *strings;
@@ -370,7 +335,8 @@ static dp_status *strong_hash_compute(dp_op_context *context, void *memory) {
   {.op = name, .state_size = sizeof(hash_state), .create = hash_create, .compute = body}
 
 static const dp_kernel rows[] = {
-    {.op = "AsString", .types = {{"T", DP_SET_NUMBERS | DP_SET(BOOL) | DP_SET(STRING)}},
+    {.op = "AsString", .types = {{"T", DP_SET_NUMBERS | DP_SET(BOOL) | DP_SET(STRING) |
+                                          DP_SET(VARIANT)}},
      .state_size = sizeof(as_string_state), .create = as_string_create,
      .compute = as_string_compute},
     {.op = "StringToNumber", .compute = to_number_compute},

@@ -1,10 +1,12 @@
-/* RegexReplace and RegexFullMatch, with the pattern as an input or as an attribute. */
+/* RegexReplace and RegexFullMatch, with the pattern as an input or as an attribute (StaticRegex*).
+ * A kernel keeps the last compiled pattern; runs on several threads share it by reference count. */
 #include "kernels/shared/family.h"
 
 #include <pthread.h>
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/text/regex.h"
+#include "kernels/text/string.h"
 
 static dp_status *compile(dp_view pattern, dp_regex **regex_out) {
   dp_status *status = dp_regex_compile(pattern, regex_out);
@@ -29,12 +31,12 @@ static void release_kept(kept_regex *kept) {
   dp_free(kept);
 }
 
-/* What both kinds of kernel keep: patterns that come as inputs are nearly always the same, so the
- * last one stays. */
+/* The state of all kernels here. A pattern that is an input is nearly always the same, so the last
+ * compiled one is kept. */
 typedef struct regex_state {
   bool replaces_all;
   bool is_static;
-  kept_regex *last; /* an attribute's never changes; an input's is guarded by the mutex */
+  kept_regex *last; /* from an attribute: never changes; from an input: guarded by the mutex */
   pthread_mutex_t mutex;
   char *rewrite;
   size_t rewrite_length;

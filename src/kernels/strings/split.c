@@ -1,11 +1,13 @@
-/* Strings cut to pieces: StringSplit of both versions, as sparse tensors, and StringNGrams. */
+/* StringSplit and StringSplitV2, which give the pieces as a sparse tensor, and StringNGrams. Pieces
+ * are views into the input until the output is written. */
 #include "kernels/shared/family.h"
 
 #include <string.h>
 #include "base/memory.h"
 #include "kernels/text/string.h"
 
-/* Pieces of all strings in a row (views into the input), and how many each string has. */
+/* The pieces of all strings, one string after the other (views into the input), and the number per
+ * string. */
 typedef struct pieces {
   DP_ARRAY(dp_view) views;
   int64_t *counts;

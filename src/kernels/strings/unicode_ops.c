@@ -1,8 +1,8 @@
-/* Text in code points: UnicodeDecode (and WithOffsets), UnicodeEncode, UnicodeTranscode.
+/* Text and code points: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode.
  *
  * UTF-8, UTF-16, UTF-32, ASCII and Latin-1 are read here; other encodings by the system's iconv,
- * one character at a time. What cannot be read is one error for each sequence that cannot be
- * completed, which the op replaces, leaves out or refuses. */
+ * one character at a time. Each sequence that cannot be completed is one error, which the op
+ * replaces, drops or refuses. */
 #include "kernels/shared/family.h"
 
 #include <ctype.h>
@@ -10,11 +10,12 @@
 #include <iconv.h>
 #include <string.h>
 #include "base/memory.h"
+#include "kernels/text/string.h"
 #include "kernels/text/unicode.h"
 
 /* ---- Reading ---- */
 typedef struct reader {
-  /* Takes one code point off the front; false for what is none. */
+  /* Takes one code point off the front; false when the bytes are no code point. */
   bool (*next)(struct reader *reader, dp_view *text, uint32_t *point);
   bool is_little;
   iconv_t converter;
@@ -74,7 +75,7 @@ static bool next_latin1(reader *r, dp_view *text, uint32_t *point) {
   return true;
 }
 
-/* As many bytes as it takes for one character. */
+/* Tries more and more bytes until they are one character. */
 static bool next_other(reader *r, dp_view *text, uint32_t *point) {
   for (size_t count = 1; count <= text->length && count <= 8; ++count) {
     uint32_t out = 0;
@@ -102,7 +103,7 @@ typedef struct encoding {
   const char *name; /* capital letters and digits only */
   bool (*next)(reader *r, dp_view *text, uint32_t *point);
   bool is_little;
-  size_t mark; /* bytes of a mark at the begin that tells the order */
+  size_t mark; /* bytes of a byte order mark at the beginning */
 } encoding;
 
 static const encoding encodings[] = {
@@ -131,7 +132,7 @@ static const encoding *find_encoding(dp_view name) {
 typedef enum output_form { FORM_UTF8, FORM_UTF16, FORM_UTF32 } output_form;
 
 typedef struct unicode_state {
-  const encoding *input; /* NULL: iconv's */
+  const encoding *input; /* NULL: read by iconv */
   char *input_name;
   output_form output;
   bool is_strict, ignores, replaces_controls;
@@ -204,7 +205,7 @@ static void reader_deinit(reader *r) {
     iconv_close(r->converter);
 }
 
-/* Before a new text: the order of its bytes. A mark is taken off. */
+/* Called before a new text: finds the byte order and skips the mark. */
 static void start_text(reader *r, const unicode_state *state, dp_view *text) {
   r->is_little = state->input && state->input->is_little;
   size_t mark = state->input ? state->input->mark : 0;
@@ -220,7 +221,7 @@ static void start_text(reader *r, const unicode_state *state, dp_view *text) {
 }
 
 /* ---- A text, code point by code point ---- */
-/* What the op makes of the next one; false when it is left out. */
+/* The next code point after the op's error handling; false when it is dropped. */
 static bool next_point(reader *r, const unicode_state *state, dp_view *text, uint32_t *point,
                        bool *is_bad) {
   *is_bad = !r->next(r, text, point);

@@ -1,6 +1,5 @@
-/* Assert, Print, PrintV2 and Abort: ops that tell somebody something.
- *
- * Printing takes one write, so that lines of several threads do not mix. */
+/* Assert, Print, PrintV2 and Abort: ops that report something to a person. Each line is printed by
+ * one write, so that lines of several threads do not mix. */
 #include "kernels/shared/family.h"
 
 #include <stdatomic.h>
@@ -94,7 +93,7 @@ static const char *const stream_names[] = {"stdout", "stderr", "log(info)", "log
 typedef struct print_v2_state {
   print_stream stream;
   char *end;
-  char *path; /* of STREAM_FILE */
+  char *path; /* for STREAM_FILE */
 } print_v2_state;
 
 static dp_status *create_print_v2(const dp_kernel_setup *setup, void *raw) {

@@ -1,14 +1,14 @@
-/* The ops of TensorFlow's debugger: Copy keeps a watched value, and the debug ops that read the
- * copy write it, or numbers about it, to the files of their debug URLs (storage/debug_dump.h).
+/* The ops of TensorFlow's debugger. Copy keeps a watched value. Debug ops read the copy and write
+ * it, or numbers about it, to the files of their debug URLs (storage/debug_dump.h).
  *
- * These ops run for variables without value, too. Such a tensor has a dtype and a shape and no
- * memory; it may go only to ops that know of that. Streams to grpc:// URLs do not exist here, so
- * the gate of a gated one is never opened. */
+ * These ops also run for variables that have no value yet. Such a tensor has a dtype and a shape
+ * but no memory, and may only reach ops that know of this case. There are no streams to grpc://
+ * URLs here, so the gate of a gated op is never opened. */
 #include <math.h>
 #include <stdlib.h>
 #include "kernels/shared/family.h"
-#include "kernels/summary/summary_internal.h"
 #include "kernels/shared/support.h"
+#include "kernels/summary/summary_internal.h"
 #include "storage/debug_dump.h"
 
 /* ---- Tensors without memory ---- */
@@ -16,7 +16,7 @@ static bool has_value(const dp_tensor *tensor) {
   return tensor->data || dp_tensor_elements(tensor) == 0;
 }
 
-/* Whether a node that does not take such tensors reads this one's output. */
+/* Whether the output is read by a node that cannot handle tensors without memory. */
 static bool has_plain_reader(const dp_graph *graph, const dp_node *node) {
   for (int32_t id = 0; id < graph->node_count; id++) {
     const dp_node *reader = graph->nodes[id];
@@ -71,7 +71,7 @@ static dp_status *copy_compute(dp_op_context *context, void *memory) {
 
 /* ---- What the debug ops have in common ---- */
 typedef struct debug_state {
-  dp_arena *arena; /* of what follows; NULL before create */
+  dp_arena *arena; /* owns the fields below; NULL before create */
   const dp_graph *graph;
   dp_debug_key key;
   dp_debug_urls urls;
@@ -106,7 +106,7 @@ static dp_status *read_tensor_name(const dp_node *node, debug_state *state) {
   return NULL;
 }
 
-/* The grpc:// URLs of a gated op are as good as not there. */
+/* The grpc:// URLs of a gated op are ignored. */
 static dp_status *read_urls(const dp_node *node, debug_state *state) {
   const dp_attr *list;
   bool is_gated;
@@ -145,7 +145,7 @@ static dp_status *publish(const dp_op_context *context, const debug_state *state
   return dp_debug_dump_tensor(&state->key, tensor, context->step->id, state->urls);
 }
 
-/* What a debug op gives whose gate is closed. */
+/* The output of a debug op whose gate is closed. */
 static dp_status *output_nothing(dp_op_context *context) {
   dp_shape none = dp_shape_vector(0);
   dp_tensor *output;
@@ -197,7 +197,7 @@ static dp_status *summary_create(const dp_kernel_setup *setup, void *memory) {
   return dp_node_get_bool(setup->node, "mute_if_healthy", &state->mute_if_healthy);
 }
 
-/* Elements of the summary, in TensorFlow's order; the sizes of the dimensions follow. */
+/* The elements of the result, in TensorFlow's order; the sizes of the dimensions follow. */
 enum {
   IS_INITIALIZED,
   ELEMENTS,
@@ -216,7 +216,7 @@ enum {
   FIRST_SIZE
 };
 
-/* What a finite number counts as. A bound is one only if it is finite. */
+/* The class of a finite number. A bound counts only if it is finite. */
 static int class_of(const debug_state *state, double number) {
   if (!isinf(state->lower_bound) && number <= state->lower_bound)
     return NEGATIVE_INFINITIES;

@@ -1,5 +1,6 @@
-/* Ops that return a serialized Summary: numbers, histograms, images, sounds, tensors, and many
- * summaries as one. */
+/* Ops that return a serialized Summary: scalars, histograms, images, sounds, tensors, and merged
+ * summaries. summary_support.c fills the messages; the ops that write to files are in
+ * summary_writer.c. */
 #include "base/map.h"
 #include "kernels/shared/family.h"
 #include "kernels/shared/io.h"
@@ -8,7 +9,7 @@
 #include "wire/control.h"
 #include "wire/tensor_codec.h"
 
-/* Every op here fills a summary and returns it. */
+/* The part of an op that fills the summary; the rest is common to all. */
 typedef dp_status *(*fill_fn)(dp_op_context *context, const void *state, dp_summary *summary);
 
 static dp_status *make(dp_op_context *context, const void *state, fill_fn fill) {
@@ -132,8 +133,8 @@ static dp_status *audio_compute(dp_op_context *context, void *state) {
 }
 
 /* ---- Tensors ----
- * Written field by field, not as a message: it would need the tensor's bytes in one piece, and they
- * may be many. */
+ * Written field by field: a protobuf message would need the tensor's bytes, which may be many,
+ * in one piece. */
 enum { VALUE_TAG = 1, VALUE_NODE = 7, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
 enum { SUMMARY_VALUE = 1 };
 
@@ -151,7 +152,7 @@ static dp_status *output_value(dp_op_context *context, dp_rope *value) {
   return status;
 }
 
-/* One value: the field `name_field` (nothing when the name is empty), the tensor, what follows. */
+/* One value: the name as field `name_field` (absent when empty), the tensor, then `rest`. */
 static dp_status *output_tensor(dp_op_context *context, uint32_t name_field, dp_view name,
                                 const dp_tensor *tensor, const dp_text *rest) {
   dp_text head = {0};
@@ -175,7 +176,7 @@ static dp_status *tensor_compute(dp_op_context *context, void *state) {
                        dp_op_input(context, 0), &(dp_text){0});
 }
 
-/* What cannot be read becomes an empty message, as with TensorFlow. */
+/* As in TensorFlow, metadata that cannot be parsed become an empty message. */
 static void add_metadata(dp_text *text, dp_view serialized) {
   dp_arena *arena = serialized.length > 0 ? dp_arena_create() : NULL;
   Tensorflow__SummaryMetadata *metadata;

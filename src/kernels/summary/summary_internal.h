@@ -1,8 +1,8 @@
-/* Summaries as messages in the making: the ops that return them as strings and those that write
- * them to an events file fill the same ones. A summary has one owner; its values live in its arena.
- */
-#ifndef DP_KERNELS_SUMMARY_INTERNAL_H
-#define DP_KERNELS_SUMMARY_INTERNAL_H
+/* Summaries under construction. The ops that return summaries as strings and the ops that write
+ * them to an events file share these functions. A summary has one owner; its values live in its
+ * arena. */
+#ifndef DP_KERNELS_SUMMARY_SUMMARY_INTERNAL_H
+#define DP_KERNELS_SUMMARY_SUMMARY_INTERNAL_H
 
 #include "base/arena.h"
 #include "base/memory.h"
@@ -16,16 +16,17 @@ typedef struct dp_summary {
 
 void dp_summary_init(dp_summary *summary);
 void dp_summary_deinit(dp_summary *summary);
-/* As a message that borrows the values. */
+/* A message that borrows the values. */
 Tensorflow__Summary dp_summary_message(const dp_summary *summary);
-/* Serialized, as scalar output 0. */
+/* Sets scalar output 0 to the serialized summary. */
 DP_MUST_USE dp_status *dp_summary_output(const dp_summary *summary, dp_op_context *context);
 
 Tensorflow__Summary__Value *dp_summary_add(dp_summary *summary, dp_view tag);
-/* Element `index` of any real (or complex: its real part) tensor; UNIMPLEMENTED for others. */
+/* Element `index` of a real tensor, or the real part of a complex one; UNIMPLEMENTED for other
+ * dtypes. */
 DP_MUST_USE dp_status *dp_summary_number(const dp_tensor *tensor, int64_t index, double *value_out);
-/* What messages about NaN and infinity say: the kind of histogram that has the latter, and whose.
- */
+/* Words for the errors about NaN and infinity: what contains the infinity, and whose histogram it
+ * is. */
 typedef struct dp_histogram_words {
   const char *infinity_in, *owner;
 } dp_histogram_words;
@@ -38,7 +39,7 @@ DP_MUST_USE dp_status *dp_summary_add_audio(dp_summary *summary, dp_view tag,
                                             const dp_tensor *sounds, int32_t most, float rate);
 DP_MUST_USE dp_status *dp_summary_add_tensor(dp_summary *summary, dp_view tag,
                                              const dp_tensor *tensor, dp_view metadata);
-/* Adds all values of a serialized Summary; INVALID_ARGUMENT when it cannot be read. */
+/* Adds all values of a serialized Summary; INVALID_ARGUMENT when it cannot be parsed. */
 DP_MUST_USE dp_status *dp_summary_add_bytes(dp_summary *summary, dp_view bytes);
 
 #endif

@@ -1,5 +1,6 @@
-/* Builds summaries: histograms in TensorFlow's exponential buckets, images as PNG, sounds as WAV.
- */
+/* Fills summaries (summary_internal.h): histograms in TensorFlow's exponential buckets, images as
+ * PNG, sounds as WAV, tensors. The limits of the buckets are computed once per process; everything
+ * else has no state. */
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
@@ -76,8 +77,8 @@ dp_status *dp_summary_number(const dp_tensor *tensor, int64_t index, double *val
 
 /* ---- Histograms ---- */
 #define SIDE_LIMIT 800
-/* The limits above zero grow by a tenth from 1e-12 to 1e20; the last is DBL_MAX. The same stand
- * below zero, and zero between them. */
+/* The positive limits grow by a tenth from 1e-12 to 1e20; the last one is DBL_MAX. The negative
+ * limits mirror them, with zero between. */
 static double side[SIDE_LIMIT];
 static int side_count;
 #define LIMIT_COUNT (2 * side_count + 1)
@@ -88,13 +89,13 @@ static double limit_at(int index) {
                               : 0.0;
 }
 
-/* A magnitude's exponent and the first four bits of its mantissa are its cell. Within a cell
- * numbers grow by less than a tenth, so at most one limit lies in it and one comparison finds the
- * bucket. */
+/* The cell of a magnitude is its exponent and the first four bits of its mantissa. Within a cell,
+ * numbers grow by less than a tenth; so a cell contains at most one limit, and one comparison finds
+ * the bucket. */
 #define CELL_SHIFT 48
 #define FIRST_CELL ((1023 - 41) << 4) /* below 1e-12 */
 #define CELLS ((67 + 41 + 1) << 4)    /* to above 1e20 */
-static uint16_t limits_before[CELLS]; /* how many limits are below the cell's least number */
+static uint16_t limits_before[CELLS]; /* limits below the cell's least number */
 
 static double least_of_cell(int cell) {
   uint64_t bits = (uint64_t)(cell + FIRST_CELL) << CELL_SHIFT;
@@ -114,8 +115,8 @@ static void make_limits(void) {
   }
 }
 
-/* The bucket that ends with the first limit above the (finite) value. Without branches: the values'
- * signs are as good as random. */
+/* The bucket that ends with the first limit above the (finite) value. Without branches, because the
+ * signs of values cannot be predicted. */
 static inline int bucket_of(double value) {
   double magnitude = fabs(value);
   uint64_t bits;
@@ -180,7 +181,7 @@ static dp_status *fill_histogram(const dp_tensor *values, const dp_histogram_wor
   return NULL;
 }
 
-/* All buckets, a run of empty ones as one. */
+/* Lists all buckets; a run of empty ones becomes one. */
 static void list_buckets(const double *buckets, Tensorflow__HistogramProto *histogram) {
   size_t count = 0;
   for (int i = 0; i < LIMIT_COUNT; ++count) {
@@ -213,7 +214,7 @@ dp_status *dp_summary_add_histogram(dp_summary *summary, dp_view tag, const dp_t
 }
 
 /* ---- Images ---- */
-/* A number rounded to the tensor's dtype, as arithmetic in that dtype would. */
+/* Rounds a number to the tensor's dtype, as arithmetic in that dtype would. */
 static double in_type(dp_dtype dtype, double value) {
   return dtype == DP_HALF    ? dp_half_to_float(dp_half_from_float((float)value))
          : dtype == DP_FLOAT ? (float)value
@@ -233,7 +234,7 @@ static bool is_finite_pixel(const dp_tensor *images, int64_t first, int channels
   return true;
 }
 
-/* How values become bytes: [0, largest] to [0, 255], or around 128 when there are negatives. */
+/* How values become bytes: [0, largest] to [0, 255], or around 128 if there are negative values. */
 typedef struct byte_scale {
   double scale, offset;
 } byte_scale;
@@ -249,7 +250,7 @@ static byte_scale scale_of(dp_dtype dtype, float least, float most) {
 static bool are_finite(const float *values, int count) {
   float sum = 0;
   for (int i = 0; i < count; ++i)
-    sum += values[i] * 0; /* a NaN if one is not */
+    sum += values[i] * 0; /* NaN if a value is not finite */
   return sum == 0;
 }
 
@@ -263,7 +264,7 @@ static void widen(value_range *range, float value) {
 }
 
 #define LANES 16
-/* The range of all values; false when one is not finite. In lanes, which compilers vectorize. */
+/* The range of all values; false when one is not finite. Lanes let compilers vectorize it. */
 static bool find_range(const float *from, int64_t count, value_range *range) {
   float least[LANES], most[LANES];
   int is_bad[LANES] = {0};
@@ -295,7 +296,8 @@ static inline uint8_t to_byte(float value, float scale, float offset) {
   return (uint8_t)(int)(moved < 0 ? 0 : moved > 255 ? 255 : moved);
 }
 
-/* The same as below, for what nearly all images are made of. */
+/* The fast path for images of floats, which nearly all are; same results as the general one
+ * below. */
 static void normalize_floats(const float *from, int64_t pixels, int channels,
                              const uint8_t *bad_color, uint8_t *restrict to) {
   value_range range = {INFINITY, -INFINITY};
@@ -466,7 +468,7 @@ dp_status *dp_summary_add_tensor(dp_summary *summary, dp_view tag, const dp_tens
   DP_RETURN_IF_ERROR(status);
   if (metadata.length == 0)
     return NULL;
-  /* What cannot be read is left out, as TensorFlow does. */
+  /* As in TensorFlow, metadata that cannot be parsed are left out. */
   dp_status_release(dp_wire_unpack_bytes(&tensorflow__summary_metadata__descriptor, metadata.data,
                                          metadata.length, summary->arena, &value->metadata));
   return NULL;

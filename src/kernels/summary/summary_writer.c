@@ -1,6 +1,6 @@
-/* Summary writers: resources that append summaries to an events file, as the ops behind
- * tf.contrib.summary and tf.summary (version 2) do. Events gather in the writer and go to the disk
- * when there are more than max_queue of them, after flush_millis, or when asked. */
+/* Summary writers: resources that append summaries to an events file, for the ops behind
+ * tf.contrib.summary and tf.summary (version 2). Events are buffered in the writer. They are
+ * flushed when there are more than max_queue of them, after flush_millis, or on request. */
 #include <pthread.h>
 #include <string.h>
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 
 typedef struct summary_writer {
   dp_resource resource;
-  pthread_mutex_t lock; /* over the counters */
+  pthread_mutex_t lock; /* for the counters */
   dp_events_writer *events;
   int64_t most_waiting, flush_nanos;
   int64_t waiting, last_flush;
@@ -165,7 +165,7 @@ static dp_status *write_summary(summary_writer *writer, int64_t step, const dp_s
   return write_event(writer, &event);
 }
 
-/* What the writing ops differ in: how the summary is filled. */
+/* The writing ops differ only in how they fill the summary. */
 typedef struct write_state {
   int32_t most;
 } write_state;

@@ -1,4 +1,6 @@
-/* Tables that keep a map, and the checks of all kinds; the contracts are in the header. */
+/* The hash map behind fixed and mutable tables, and the checks that all kinds of tables share
+ * (contracts in lookup.h). Entries are dense arrays of keys, values and hashes; an index of open
+ * addressing over them finds a key. The functions for all kinds take the table's lock. */
 #include "kernels/tables/lookup.h"
 
 #include <string.h>
@@ -20,7 +22,7 @@ static inline const char *element(const dp_tensor *tensor, int64_t index) {
   return (const char *)tensor->data + (size_t)index * dp_dtype_size(tensor->dtype);
 }
 
-/* What makes a key. */
+/* The bytes of a key. */
 static inline dp_view key_bytes(const dp_lookup *table, const void *key) {
   return table->key_dtype == DP_STRING ? dp_tstring_view(key) : (dp_view){key, table->key_bytes};
 }
@@ -31,7 +33,7 @@ static inline uint64_t word_at(const char *at) {
   return word;
 }
 
-/* Whole numbers of 64 bits are most keys that are not strings. */
+/* Most keys that are not strings are 64-bit integers. */
 static inline uint64_t hash_key(dp_view key) {
   if (key.length != 8)
     return dp_hash_bytes(key.data, key.length);
@@ -48,7 +50,7 @@ static inline bool is_same_key(dp_view a, dp_view b) {
   return word_at(a.data + a.length - 8) == word_at(b.data + b.length - 8);
 }
 
-/* One number, which most values are, goes without a call. */
+/* Most values are a single number, which is copied without a call. */
 static inline void copy_value(const dp_lookup *table, void *to, const void *from) {
   if (table->is_value_plain && table->value_bytes == 8)
     memcpy(to, from, 8);
@@ -74,7 +76,7 @@ static void map_deinit(dp_lookup_map *map) {
   *map = (dp_lookup_map){0};
 }
 
-/* Makes the map empty. Memory for about `wanted` entries of numbers is kept. */
+/* Empties the map. Memory for about `wanted` entries is kept if the elements are numbers. */
 static void map_clear(const dp_lookup *table, dp_lookup_map *map, int64_t wanted) {
   bool is_plain = dp_dtype_is_plain(table->key_dtype) && dp_dtype_is_plain(table->value_dtype);
   if (!is_plain || map->capacity < wanted || map->capacity / 4 > wanted) {
@@ -85,7 +87,8 @@ static void map_clear(const dp_lookup *table, dp_lookup_map *map, int64_t wanted
   map->count = 0;
 }
 
-/* Elements move: the old memory, which still frees its strings, is left empty. */
+/* Moves the elements to larger memory. The old tensor still frees its strings, so they are left
+ * empty. */
 static dp_status *grow_tensor(dp_dtype dtype, int64_t used, int64_t capacity, dp_tensor *tensor) {
   dp_shape shape = dp_shape_vector(capacity);
   dp_tensor larger;
@@ -159,7 +162,7 @@ static inline __attribute__((always_inline)) uint64_t map_slot(const dp_lookup *
   }
 }
 
-/* The entry, or -1. */
+/* The number of the entry, or -1. */
 static inline int64_t map_find_hashed(const dp_lookup *table, dp_view key, uint64_t hash) {
   return (int64_t)table->map.slots[map_slot(table, key, hash)].entry - 1;
 }
@@ -282,7 +285,7 @@ static dp_status *check_keys(const dp_lookup *table, const dp_tensor *keys) {
   return NULL;
 }
 
-/* [keys' shape without the key's own, value shape]. */
+/* The shape [keys' shape without the shape of one key, shape of one value]. */
 static dp_status *values_shape(const dp_lookup *table, const dp_tensor *keys, dp_shape *shape_out) {
   int64_t dims[2 * DP_MAX_RANK];
   int32_t rank = keys->shape.rank - table->key_shape.rank;
@@ -323,7 +326,7 @@ static dp_status *check_defaults(const dp_lookup *table, const dp_tensor *defaul
   return NULL;
 }
 
-/* Hashes come first, a batch at a time: the slots are on their way while others are worked on. */
+/* Hashes are computed first, a batch at a time, so that the slots can be prefetched. */
 static void find_in_map(const dp_lookup *table, const dp_tensor *keys, int64_t count,
                         const dp_tensor *defaults, bool has_default_each, dp_tensor *values) {
   enum { BATCH = 32 };

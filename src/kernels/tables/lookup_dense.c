@@ -1,5 +1,6 @@
-/* Dense tables: buckets in two tensors, found by hash and quadratic probing as TensorFlow does it.
- * Export shares the tensors; a change after that works on copies. Called with the table's lock. */
+/* Dense tables: buckets in two tensors, found by hash and quadratic probing exactly as in
+ * TensorFlow. Export shares the tensors with the caller; a later change works on copies. All
+ * functions are called with the table's lock held. */
 #include "kernels/tables/lookup.h"
 
 #include "base/checksum.h"
@@ -113,8 +114,8 @@ dp_status *dp_lookup_dense_start(dp_lookup *table, const dp_tensor *empty_key,
   return make_buckets(table, count);
 }
 
-/* The bucket of a key: where it is, or the first empty one on its way (then *found_out is false);
- * with `reuse`, a deleted one will do too. */
+/* Finds the bucket of a key: the one that holds it, or the first empty one on its probe sequence
+ * (*found_out is false then). With `reuse`, a deleted bucket is taken like an empty one. */
 static dp_status *probe(const dp_lookup *table, const char *key, bool reuse, int64_t *bucket_out,
                         bool *found_out) {
   const dp_lookup_buckets *buckets = &table->buckets;
@@ -148,7 +149,7 @@ dp_status *dp_lookup_dense_find(const dp_lookup *table, const dp_tensor *keys, i
   return NULL;
 }
 
-/* Tensors that somebody else holds are copied before they are changed. */
+/* Copies a tensor before it is changed if somebody else holds it. */
 static dp_status *make_writable(dp_tensor *tensor) {
   if (dp_tensor_is_unique(tensor))
     return NULL;
@@ -231,7 +232,7 @@ dp_status *dp_lookup_dense_remove(dp_lookup *table, const dp_tensor *keys, int64
   return NULL;
 }
 
-/* What export gave: a whole set of buckets. */
+/* Imports what export returned: a whole set of buckets. */
 dp_status *dp_lookup_dense_import(dp_lookup *table, const dp_tensor *keys,
                                   const dp_tensor *values) {
   if (keys->dtype != table->key_dtype || values->dtype != table->value_dtype)

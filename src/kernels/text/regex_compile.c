@@ -1,6 +1,7 @@
-/* From tree to program: written from the end, each tree is given the instruction that follows it.
- * Lists lean to the left, so following `a` in a loop and `b` by recursion keeps the stack as deep
- * as the groups are. The size of the program is bounded. */
+/* From tree to program. The program is written from its end: each tree is given the instruction
+ * that follows it. Lists of trees lean to the left, so a loop over `a` and recursion into `b` keep
+ * the stack as deep as the nesting of groups. The size of the program is bounded, since patterns
+ * come from clients. */
 #include "kernels/text/regex_tree_internal.h"
 
 typedef dp_regex_node node;
@@ -19,7 +20,7 @@ static int32_t write_split(dp_regex *regex, int32_t body, int32_t next, bool is_
                   : emit(regex, DP_REGEX_SPLIT, is_lazy ? next : body, is_lazy ? body : next, 0);
 }
 
-/* Once or more: the body, then a split that goes back to it. */
+/* One or more times: the body, then a split that goes back to it. */
 static int32_t write_loop(dp_regex *regex, const node *tree, int32_t next) {
   int32_t split = emit(regex, DP_REGEX_SPLIT, 0, 0, 0);
   int32_t body = split < 0 ? -1 : write_tree(regex, tree->a, split);
@@ -30,8 +31,8 @@ static int32_t write_loop(dp_regex *regex, const node *tree, int32_t next) {
   return body;
 }
 
-/* A loop that may be left out is a loop behind a split of its own: where the body can match
- * nothing, one split alone would not keep the order of priorities. */
+/* Zero or more times is one or more times behind a split of its own. A single split would not keep
+ * the order of priorities where the body can match the empty text. */
 static int32_t write_repeat(dp_regex *regex, const node *tree, int32_t next) {
   int32_t copies = tree->minimum;
   if (tree->maximum < 0) {
@@ -58,7 +59,7 @@ static int32_t write_group(dp_regex *regex, const node *tree, int32_t next) {
   return body < 0 ? -1 : emit(regex, DP_REGEX_SAVE, body, 0, 2 * tree->index);
 }
 
-/* From the last to the first, each before all behind it. */
+/* Written from the last alternative to the first; each has priority over those after it. */
 static int32_t write_alternatives(dp_regex *regex, const node *tree, int32_t next) {
   int32_t rest = write_tree(regex, tree->b, next);
   for (tree = tree->a; rest >= 0; tree = tree->a) {

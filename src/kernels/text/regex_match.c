@@ -1,8 +1,8 @@
-/* Matching. ASCII text goes through the pattern's tables (regex_table.c) when it has them and no
- * groups are wanted. Else all threads of a program advance over the text together, a code point
- * at a time. The list of threads is in the order of their priority, so the first that matches is
- * the one wanted; those behind it are dropped. Memory is proportional to the program, time to
- * program times text. */
+/* Matching. If the pattern has tables (regex_table.c), the text is ASCII and no groups are wanted,
+ * the tables do it. Otherwise all threads of the program advance over the text together, one code
+ * point at a time. The list of threads is ordered by priority: the first that matches wins, and
+ * threads behind it are dropped. Memory is proportional to the program, time to program times
+ * text. */
 #include "kernels/text/regex_program_internal.h"
 
 #include <string.h>
@@ -11,17 +11,17 @@
 
 typedef struct thread_list {
   int32_t *threads;      /* instructions, by priority */
-  const char **captures; /* a row of positions for each */
+  const char **captures; /* one row of positions per thread */
   int32_t count;
 } thread_list;
 
-/* What one thread needs for any number of searches in one text. */
+/* The memory that one thread of the process needs for any number of searches in one text. */
 typedef struct matcher {
   const dp_regex *regex;
   dp_view text;
-  bool uses_table; /* none of the following is there */
-  int32_t slots;   /* positions that are kept: 0 when only the answer counts */
-  uint64_t *mark;  /* by instruction: the step at which it was added last */
+  bool uses_table; /* the fields below are not allocated */
+  int32_t slots;   /* positions to keep; 0 when only the answer matters */
+  uint64_t *mark;  /* per instruction: the step at which it was added last */
   uint64_t step;
   int32_t *stack; /* for following what takes no text: instruction, or a slot to put back */
   const char **saved;
@@ -52,8 +52,8 @@ static bool holds(const matcher *m, int32_t assertion, const char *at) {
   }
 }
 
-/* Adds the thread at instruction `pc` and all that it leads to without taking text. Entries below 0
- * on the stack put a slot back to what it was. */
+/* Adds the thread at instruction `pc`, and all threads that it leads to without consuming text.
+ * Negative entries on the stack restore a slot to its former value. */
 static void add_thread(matcher *m, thread_list *list, int32_t pc, const char *at,
                        const char **captures) {
   int32_t depth = 0, saves = 0;
@@ -94,8 +94,8 @@ static void add_thread(matcher *m, thread_list *list, int32_t pc, const char *at
   }
 }
 
-/* One step of all threads over the code point at `at` (which ends at `next`). True when a thread
- * matched at `at`; its captures are in `best`. */
+/* Advances all threads over the code point from `at` to `next`. True when a thread matched at `at`;
+ * its captures are in `best`. */
 static bool step_threads(matcher *m, thread_list *now, thread_list *after, uint32_t point,
                          bool has_point, const char *next, bool whole, const char *at,
                          const char **best) {
@@ -125,7 +125,7 @@ static bool run(matcher *m, size_t from, bool whole, const char **best) {
   now->count = 0;
   ++m->step;
   for (;;) {
-    /* A match found earlier begins further left: no new threads then. */
+    /* A match that was found already starts further left, so no new threads start. */
     if (!matched && (!whole || at == m->text.data)) {
       memset(fresh, 0, sizeof(fresh));
       fresh[0] = at;
@@ -136,7 +136,8 @@ static bool run(matcher *m, size_t from, bool whole, const char **best) {
     dp_view rest = {at, (size_t)(end - at)};
     uint32_t point = 0;
     bool has_point = at < end;
-    /* A byte that is no UTF-8 matches no set but "anything", by a number past all others. */
+    /* A byte that is not valid UTF-8 gets a number above all code points, which only "any"
+     * matches. */
     if (has_point && !dp_utf8_next(&rest, &point))
       point = UINT32_MAX;
     matched = step_threads(m, now, after, point, has_point, rest.data, whole, at, best) || matched;
@@ -206,7 +207,7 @@ bool dp_regex_find(const dp_regex *regex, dp_view text, size_t from, bool whole,
 }
 
 /* ---- Replacing ---- */
-/* The largest group that the rewrite names. */
+/* The largest group number in the rewrite. */
 static int largest_group(dp_view rewrite) {
   int largest = 0;
   for (size_t i = 0; i + 1 < rewrite.length; ++i) {
@@ -217,7 +218,7 @@ static int largest_group(dp_view rewrite) {
   return largest;
 }
 
-/* False at an escape that means nothing; what stands before it is appended. */
+/* Appends the rewrite. False at an invalid escape; the part before it is appended. */
 static bool append_rewrite(dp_view rewrite, const dp_regex_match *match, dp_text *out) {
   for (size_t i = 0; i < rewrite.length; ++i) {
     char c = rewrite.data[i];
@@ -236,7 +237,7 @@ static bool append_rewrite(dp_view rewrite, const dp_regex_match *match, dp_text
   return true;
 }
 
-/* The code point (or byte) at `at` goes to the output as it is. */
+/* Copies the code point (or invalid byte) at `at` to the output. */
 static size_t copy_one(dp_view text, size_t at, dp_text *out) {
   dp_view rest = {text.data + at, text.length - at};
   uint32_t point;
@@ -246,8 +247,8 @@ static size_t copy_one(dp_view text, size_t at, dp_text *out) {
   return at + taken;
 }
 
-/* All matches that do not overlap. As in RE2, a rewrite that is not valid counts up to its fault.
- */
+/* Replaces all matches that do not overlap. As in RE2, an invalid rewrite is used up to its
+ * fault. */
 static void replace_all(matcher *m, dp_view rewrite, dp_text *out) {
   dp_view text = m->text;
   size_t at = 0;
@@ -257,7 +258,7 @@ static void replace_all(matcher *m, dp_view rewrite, dp_text *out) {
     size_t begin = (size_t)(match.groups[0].data - text.data), length = match.groups[0].length;
     dp_text_append(out, text.data + at, begin - at);
     at = begin;
-    /* Nothing right behind a match is no match of its own. */
+    /* An empty match directly behind a match does not count. */
     if (length == 0 && match.groups[0].data == last_end) {
       if (at == text.length)
         break;
@@ -272,7 +273,7 @@ static void replace_all(matcher *m, dp_view rewrite, dp_text *out) {
     dp_text_append(out, text.data + at, text.length - at);
 }
 
-/* The first match; all stays as it is when the rewrite is not valid. */
+/* Replaces the first match; an invalid rewrite leaves the text as it is. */
 static void replace_first(matcher *m, dp_view rewrite, dp_text *out) {
   dp_text replaced = {0};
   dp_regex_match match;

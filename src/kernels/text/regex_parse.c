@@ -1,6 +1,6 @@
-/* From pattern to tree, by recursive descent. Trees live in an arena that goes when the program is
- * there. Depth of groups, product of nested counts and sizes of sets are bounded before memory is
- * taken: patterns come from clients. */
+/* From pattern to tree, by recursive descent. Trees live in an arena that is freed once the program
+ * is compiled. Patterns come from clients, so the depth of groups, the product of nested counts and
+ * the sizes of sets are bounded before memory is allocated. */
 #include "kernels/text/regex_tree_internal.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ typedef struct parser {
 } parser;
 
 /* ---- Helpers ---- */
-/* The message ends in the text from `from` to where the parser is; NULL: in nothing. */
+/* The message ends with the text from `from` to the parser's position; NULL: no such text. */
 static node *fail(parser *p, const char *what, const char *from) {
   if (!p->failure && from)
     p->failure = DP_INVALID("%s: %.*s", what, (int)(p->at - from), from);
@@ -67,7 +67,7 @@ static bool looking_at(const parser *p, const char *text) {
   return (size_t)(p->end - p->at) >= length && memcmp(p->at, text, length) == 0;
 }
 
-/* Takes the set over. */
+/* Takes over the set. */
 static node *set_node(parser *p, dp_regex_set *set, bool negated) {
   dp_regex_set_finish(set, negated);
   p->ranges += set->count;
@@ -131,7 +131,7 @@ static bool octal_escape(parser *p, char first, uint32_t *point_out) {
   return true;
 }
 
-/* After the backslash. */
+/* Parses what follows a backslash. */
 static bool simple_escape(parser *p, uint32_t *point_out) {
   static const char names[] = "afnrtv", values[] = "\a\f\n\r\t\v";
   const char *start = p->at - 1;
@@ -159,7 +159,7 @@ static bool simple_escape(parser *p, uint32_t *point_out) {
   return fits;
 }
 
-/* "L" or "{Greek}" behind \p or \P. */
+/* Parses "L" or "{Greek}" after \p or \P. */
 static bool unicode_class(parser *p, dp_regex_set *set, bool negated, const char *start) {
   dp_view name = {p->at, p->at < p->end};
   if (p->at < p->end && *p->at == '{') {
@@ -177,7 +177,7 @@ static bool unicode_class(parser *p, dp_regex_set *set, bool negated, const char
 }
 
 /* ---- Classes ---- */
-/* A whole class within brackets: [:alpha:], \d, \pL. False when there is none here, or with a
+/* A named class within brackets: [:alpha:], \d, \pL. False when there is none here, or after a
  * failure. */
 static bool class_in_class(parser *p, dp_regex_set *set) {
   const char *start = p->at;
@@ -212,7 +212,7 @@ static bool class_point(parser *p, uint32_t *point_out) {
   return simple_escape(p, point_out);
 }
 
-/* One class, one point, or a range of them. */
+/* An item of a bracket: a named class, a code point, or a range of code points. */
 static bool class_item(parser *p, dp_regex_set *set) {
   const char *start = p->at;
   uint32_t low, high;
@@ -291,7 +291,7 @@ static node *parse_escape(parser *p) {
 /* ---- Groups ---- */
 static node *parse_alternation(parser *p);
 
-/* "i-s" and the like, up to ")" or ":". */
+/* Flags such as "i-s", up to ")" or ":". */
 static bool parse_flags(parser *p, const char *start) {
   bool value = true, has_minus = false, has_letter = false;
   for (; p->at < p->end && *p->at != ')' && *p->at != ':'; ++p->at) {
@@ -331,7 +331,7 @@ bad:
   return false;
 }
 
-/* "name>" behind "(?P<". */
+/* "name>" after "(?P<". */
 static bool parse_name(parser *p, const char *start) {
   const char *name = p->at;
   while (p->at < p->end && ((*p->at >= '0' && *p->at <= '9') ||
@@ -382,7 +382,7 @@ static node *parse_group(parser *p) {
 }
 
 /* ---- Repetitions ---- */
-/* "{2,5}"; false (nothing taken) when it is no such thing, which makes it literal text. */
+/* "{2,5}". Anything else is literal text: returns false and takes nothing. */
 static bool parse_counts(parser *p, int32_t *minimum, int32_t *maximum) {
   const char *at = p->at + 1;
   int64_t numbers[2] = {-1, -1};
@@ -488,8 +488,8 @@ static node *append(parser *p, node *list, node *atom) {
   return list->kind == EMPTY ? atom : pair(p, CONCAT, list, atom);
 }
 
-/* Behind \Q, up to \E: all but the last code point are appended, so that a repetition behind holds
- * for that one. *last_out is NULL when there is none. */
+/* Quoted text between \Q and \E. Appends all code points but the last, because a following
+ * repetition applies to the last one only. *last_out is NULL when nothing is quoted. */
 static node *parse_quoted(parser *p, node *list, node **last_out) {
   uint32_t point;
   *last_out = NULL;

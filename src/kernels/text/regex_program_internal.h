@@ -1,15 +1,17 @@
-/* The program of a compiled pattern, between regex_compile.c and regex_match.c. */
-#ifndef DP_KERNELS_REGEX_PROGRAM_INTERNAL_H
-#define DP_KERNELS_REGEX_PROGRAM_INTERNAL_H
+/* The program of a compiled pattern: written by regex_compile.c, run by regex_match.c and
+ * regex_table.c. Also the functions for sets of code points. A program never changes once it is
+ * compiled, so any number of threads may read it; the dp_regex owns everything. */
+#ifndef DP_KERNELS_TEXT_REGEX_PROGRAM_INTERNAL_H
+#define DP_KERNELS_TEXT_REGEX_PROGRAM_INTERNAL_H
 
 #include "base/memory.h"
 #include "kernels/text/regex.h"
 
 typedef enum dp_regex_op {
   DP_REGEX_SET,    /* one code point of set `set` */
-  DP_REGEX_SPLIT,  /* both `next` and, with less priority, `other` */
-  DP_REGEX_SAVE,   /* position goes to slot `set` */
-  DP_REGEX_ASSERT, /* only where `set` (an assertion) holds */
+  DP_REGEX_SPLIT,  /* goes to `next` and, with lower priority, to `other` */
+  DP_REGEX_SAVE,   /* stores the position in slot `set` */
+  DP_REGEX_ASSERT, /* goes on only where assertion `set` holds */
   DP_REGEX_MATCH,
 } dp_regex_op;
 
@@ -27,7 +29,7 @@ typedef struct dp_regex_instruction {
   int32_t next, other, set;
 } dp_regex_instruction;
 
-/* Ranges of code points, in rising order, that do not touch. */
+/* A set is ranges of code points, in increasing order, with gaps between them. */
 typedef struct dp_regex_range {
   uint32_t low, high;
 } dp_regex_range;
@@ -47,37 +49,38 @@ struct dp_regex {
   DP_ARRAY(dp_regex_set) sets;
   int32_t start;
   int groups;
-  /* For ASCII text; NULL when the pattern has none. */
-  dp_regex_table *whole; /* is all the text a match? */
-  dp_regex_table *first; /* where does the match end that begins here? */
+  /* Tables for ASCII text; NULL when the pattern has none. */
+  dp_regex_table *whole; /* does the whole text match? */
+  dp_regex_table *first; /* where does a match that starts here end? */
 };
 
 /* ---- regex_table.c ---- */
 dp_regex_table *dp_regex_table_create(const dp_regex *regex, bool whole);
 bool dp_regex_is_ascii(dp_view text);
 bool dp_regex_table_matches(const dp_regex_table *table, dp_view text);
-/* The leftmost match at or after `from`: 1 and its place, or 0 for none, or -1 when the search
- * would take longer than in proportion to the text. */
+/* Finds the leftmost match at or after `from`: returns 1 and the match, 0 for none, or -1 when the
+ * search would take more than linear time. */
 int dp_regex_table_find(const dp_regex_table *table, dp_view text, size_t from, dp_view *match_out);
 
-/* ---- regex_set.c: a set is added to, then finished, then asked. With `folds`, letters come with
- * all that differ from them only in case; `negated` takes the complement after that. ---- */
+/* ---- regex_set.c ----
+ * Add ranges to a set, finish it, then query it. With `folds`, all letters that differ only in
+ * case are added too. `negated` takes the complement, after folding. */
 void dp_regex_set_add(dp_regex_set *set, uint32_t low, uint32_t high, bool folds);
 void dp_regex_set_add_all(dp_regex_set *set, const dp_regex_range *ranges, size_t count, bool folds,
                           bool negated);
-/* Adds \d, \w, \s (by their letter, which may be upper case for the complement). False for other
- * letters. */
+/* Adds \d, \w or \s, given by the letter; an upper-case letter means the complement. False for
+ * other letters. */
 bool dp_regex_set_add_perl(dp_regex_set *set, char letter, bool folds);
-/* Adds [:name:]; false when there is none of that name. */
+/* Adds [:name:]; false when there is no class of that name. */
 bool dp_regex_set_add_posix(dp_regex_set *set, dp_view name, bool folds, bool negated);
-/* Puts the ranges in order. */
+/* Sorts and joins the ranges. */
 void dp_regex_set_finish(dp_regex_set *set, bool negated);
 bool dp_regex_set_has(const dp_regex_set *set, uint32_t point);
 
 /* ---- regex_unicode.c ---- */
-/* Adds a general category ("Lu"), a script ("Greek") or "Any"; "^" in front negates. */
+/* Adds a general category ("Lu"), a script ("Greek") or "Any"; a leading "^" negates. */
 bool dp_regex_set_add_unicode(dp_regex_set *set, dp_view name, bool folds, bool negated);
-/* Adds the letters that differ only in case from those in the range. */
+/* Adds all letters that differ only in case from letters in the range. */
 void dp_regex_set_add_cases(dp_regex_set *set, uint32_t low, uint32_t high);
 
 #endif

@@ -1,4 +1,6 @@
-/* Sets of code points for patterns: ranges, classes by name, their complements. */
+/* Sets of code points for patterns: ranges, Perl's and POSIX's named classes, complements. Ranges
+ * are collected in any order; dp_regex_set_finish sorts them and joins those that overlap or
+ * touch. */
 #include "kernels/text/regex_program_internal.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Tables of states for ASCII text: what the threads of a program can be together is worked out
- * once, when the pattern is compiled, and matching is one look-up a byte. Only patterns without
- * assertions that stay small have tables; regex_match.c does all others, and all other texts. A
- * state is a list of threads by priority, as there. Tables never change once they are made. */
+/* State tables for ASCII text. The sets of threads that a program can be in are computed once, when
+ * the pattern is compiled; matching then takes one lookup per byte. Only small patterns without
+ * assertions have tables; regex_match.c handles all other patterns and texts. A state is a list of
+ * threads by priority, as there. Tables never change once they are made. */
 #include "kernels/text/regex_program_internal.h"
 
 #include <string.h>
@@ -17,11 +17,11 @@ typedef struct builder {
   const dp_regex *regex;
   bool whole;
   dp_regex_table *table;
-  uint64_t class_sets[ASCII]; /* by class: the sets that have its bytes */
+  uint64_t class_sets[ASCII]; /* per class: the sets that contain its bytes */
   state_threads states[DP_REGEX_MOST_STATES];
 } builder;
 
-/* ---- Classes of bytes: those that are in the same sets ---- */
+/* ---- Classes of bytes: bytes of one class are in the same sets ---- */
 static uint64_t sets_of(const dp_regex *regex, uint32_t byte) {
   uint64_t sets = 0;
   for (size_t i = 0; i < regex->sets.count; ++i)
@@ -43,8 +43,8 @@ static void find_classes(builder *builder) {
 }
 
 /* ---- States ---- */
-/* Adds the thread at `pc` and what it leads to without taking text. Where the first match counts,
- * threads behind one that has matched are of no use. False when there are too many. */
+/* Adds the thread at `pc` and the threads that it leads to without consuming text. If the first
+ * match counts, threads behind one that has matched are dropped. False when there are too many. */
 static bool add_thread(const builder *builder, state_threads *state, bool *seen, int32_t pc) {
   int32_t stack[2 * MOST_INSTRUCTIONS], depth = 0;
   stack[depth++] = pc;
@@ -67,7 +67,7 @@ static bool add_thread(const builder *builder, state_threads *state, bool *seen,
   return true;
 }
 
-/* Whether the state has matched; cuts what comes after the match that counts. */
+/* Whether the state has matched; drops the threads behind the match that counts. */
 static bool finish_state(const builder *builder, state_threads *state) {
   for (int32_t i = 0; i < state->count; ++i)
     if (builder->regex->program.items[state->threads[i]].op == DP_REGEX_MATCH) {
@@ -77,7 +77,8 @@ static bool finish_state(const builder *builder, state_threads *state) {
   return false;
 }
 
-/* The number of a state with these threads, a new one if need be; -1 when there are too many. */
+/* The number of the state with these threads, which may be new; -1 when there are too many
+ * states. */
 static int number_state(builder *builder, state_threads *state) {
   dp_regex_table *table = builder->table;
   bool accepts = finish_state(builder, state);

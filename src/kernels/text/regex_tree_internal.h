@@ -1,6 +1,7 @@
-/* The tree of a parsed pattern, between regex_parse.c and regex_compile.c. */
-#ifndef DP_KERNELS_REGEX_TREE_INTERNAL_H
-#define DP_KERNELS_REGEX_TREE_INTERNAL_H
+/* The tree of a parsed pattern: made by regex_parse.c, read by regex_compile.c. All nodes live in
+ * the arena of one compilation, on one thread. */
+#ifndef DP_KERNELS_TEXT_REGEX_TREE_INTERNAL_H
+#define DP_KERNELS_TEXT_REGEX_TREE_INTERNAL_H
 
 #include "base/arena.h"
 #include "kernels/text/regex_program_internal.h"
@@ -19,15 +20,15 @@ typedef enum dp_regex_kind {
 
 typedef struct dp_regex_node {
   dp_regex_kind kind;
-  int32_t index;               /* of a set, a group (-1: none), an assertion */
-  struct dp_regex_node *a, *b; /* children: pairs make lists, which lean to the left */
+  int32_t index;               /* of a set, of a group (-1: not captured), of an assertion */
+  struct dp_regex_node *a, *b; /* children; lists are pairs that lean to the left */
   int32_t minimum;             /* of a repetition */
-  int32_t maximum;             /* -1: none */
-  int32_t copies; /* how often the innermost part is written: the product of nested counts */
+  int32_t maximum;             /* -1: unlimited */
+  int32_t copies;              /* copies of the innermost part: the product of nested counts */
   bool is_lazy;
 } dp_regex_node;
 
-/* The tree, in the arena; sets and the number of groups go to `regex`. */
+/* The tree is in the arena; the sets and the number of groups go to `regex`. */
 DP_MUST_USE dp_status *dp_regex_parse(dp_view pattern, dp_regex *regex, dp_arena *arena,
                                       const dp_regex_node **tree_out);
 

@@ -1,11 +1,10 @@
 /* Unicode for patterns: general categories, scripts, and letters that differ only in case. The
- * tables are RE2's as genuine TensorFlow's patterns show them (regex_unicode.inc), so that both
- * agree. */
+ * tables (regex_unicode.inc) are RE2's, as observed from genuine TensorFlow, so that both agree. */
 #include "kernels/text/regex_program_internal.h"
 
 typedef struct unicode_class {
   const char *name;
-  uint32_t end; /* of its ranges in class_ranges */
+  uint32_t end; /* the end of its ranges in class_ranges */
 } unicode_class;
 
 typedef struct case_pair {
@@ -42,7 +41,7 @@ bool dp_regex_set_add_unicode(dp_regex_set *set, dp_view name, bool folds, bool 
     dp_regex_set_add_all(set, &any, 1, false, negated);
     return true;
   }
-  /* One letter stands for all categories that begin with it, which stand together. */
+  /* One letter stands for all categories that begin with it; they are adjacent in the table. */
   uint32_t begin = 0, end = 0;
   for (size_t i = 0; i < LENGTH(classes); ++i) {
     bool is_one = dp_view_equals(name, classes[i].name);

@@ -1,4 +1,5 @@
-/* Helpers of the string kernels; the contracts are in the header. */
+/* For the string kernels (string.h): a parallel loop over all elements of a string tensor, parsing
+ * of numbers, and SipHash. If several elements fail, the loop reports one of the errors. */
 #include "kernels/text/string.h"
 
 #include <stdatomic.h>
@@ -75,7 +76,7 @@ static bool to_integer(dp_view text, dp_dtype dtype, void *number_out) {
   }
 }
 
-/* "0x1f" as a floating number. */
+/* Parses "0x1f" as a floating number. */
 static bool parse_hexadecimal(dp_view text, double *number_out) {
   double number = 0;
   bool is_negative = text.length > 0 && text.data[0] == '-';
@@ -107,4 +108,46 @@ bool dp_string_to_number(dp_view text, dp_dtype dtype, void *number_out) {
   else
     *(float *)number_out = (float)number;
   return true;
+}
+
+/* ---- Hashes ---- */
+/* SipHash-2-4. */
+static inline uint64_t rotate(uint64_t value, int bits) {
+  return value << bits | value >> (64 - bits);
+}
+
+static void sip_rounds(uint64_t v[4], int count) {
+  for (int i = 0; i < count; ++i) {
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] = rotate(v[0], 32) + v[3];
+    v[2] += v[1];
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[2] = rotate(v[2], 32);
+  }
+}
+
+uint64_t dp_string_strong_hash(const uint64_t key[2], dp_view text) {
+  uint64_t v[4] = {key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL,
+                   key[0] ^ 0x6c7967656e657261ULL, key[1] ^ 0x7465646279746573ULL};
+  size_t whole = text.length / 8 * 8;
+  uint64_t word = 0;
+  for (size_t i = 0; i <= whole; i += 8) {
+    if (i < whole) {
+      memcpy(&word, text.data + i, 8);
+    } else {
+      word = (uint64_t)text.length << 56;
+      for (size_t k = whole; k < text.length; ++k)
+        word |= (uint64_t)(uint8_t)text.data[k] << 8 * (k - whole);
+    }
+    v[3] ^= word;
+    sip_rounds(v, 2);
+    v[0] ^= word;
+  }
+  v[2] ^= 0xff;
+  sip_rounds(v, 4);
+  return v[0] ^ v[1] ^ v[2] ^ v[3];
 }

@@ -1,8 +1,10 @@
-/* UTF-8, by code points; the contracts are in the header. */
+/* Decodes and encodes UTF-8, one code point at a time (unicode.h). Overlong forms, surrogates and
+ * numbers above 0x10ffff are invalid. */
 #include "kernels/text/unicode.h"
 
-/* How many bytes a sequence with this first byte has, and the range of its second byte (which rules
- * out overlong forms, surrogates and numbers past the end); 0 for bytes that begin none. */
+/* The length of a sequence that starts with byte `lead`, and the range of its second byte, which
+ * excludes overlong forms, surrogates and numbers that are too large. 0 if no sequence starts
+ * so. */
 static int sequence(uint8_t lead, uint8_t *low, uint8_t *high) {
   *low = 0x80;
   *high = 0xbf;

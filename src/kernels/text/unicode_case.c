@@ -1,6 +1,6 @@
-/* Upper and lower case of texts in UTF-8: ICU's full mappings, in which one letter may become
- * several and a sigma at a word's end has its own form. The tables are what genuine TensorFlow
- * answers (unicode_case.inc), so that no locale of this machine has a say. No state, any thread. */
+/* Upper and lower case of UTF-8 texts: ICU's full mappings, in which one letter may become several,
+ * and a sigma at the end of a word has its own form. The tables (unicode_case.inc) were taken from
+ * genuine TensorFlow's answers, so the machine's locale does not matter. No state, any thread. */
 #include "kernels/text/unicode.h"
 
 #include <string.h>
@@ -50,13 +50,13 @@ static bool is_cased(uint32_t point) {
   return run_of(true, point) || run_of(false, point) || find_expansion(true, point);
 }
 
-/* Marks and punctuation within words, which do not end them. */
+/* Marks and punctuation that do not end a word. */
 static bool is_passed_over(uint32_t point) {
   return (point >= 0x300 && point <= 0x36f) || point == '\'' || point == '.' || point == ':' ||
          point == 0xad || point == 0xb7 || point == 0x2018 || point == 0x2019;
 }
 
-/* Whether a letter with cases stands next in the text. */
+/* Whether the next letter of the text has upper and lower case. */
 static bool goes_on(dp_view rest) {
   uint32_t point;
   while (rest.length > 0) {

@@ -1,7 +1,7 @@
-/* Adds gradients to a graph, for the conformance tests: reads a GraphDef and, on standard input, a
- * line for each case ("y:0,... x:0,..."), writes the grown GraphDef, and prints a line for each
- * case: the names of the gradients ("-" where there is none), or "error CODE MESSAGE". Uses nothing
- * but the public C API.
+/* Adds gradients to a graph, for test_gradients.py. It reads a GraphDef and, from standard input,
+ * one line per case ("y:0,... x:0,..."). It writes the GraphDef with the gradients added, and
+ * prints one line per case: the names of the gradients ("-" for none), or "error CODE MESSAGE". It
+ * uses only the public C API.
  *
  * usage: add_gradients IN.pb OUT.pb < cases */
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void write_file(const char *path, const TF_Buffer *buffer) {
     fail(path, "cannot be written");
 }
 
-/* "a:0,b:1" to outputs. */
+/* Finds the outputs of a list like "a:0,b:1". */
 static int find_outputs(TF_Graph *graph, char *list, TF_Output *outputs) {
   int count = 0;
   for (char *name = strtok(list, ","); name; name = strtok(NULL, ",")) {

@@ -1,5 +1,6 @@
-"""Graphs whose gradients TensorFlow and Downpour must agree on: name -> function that builds the
-graph and returns (ys, xs). Inputs are constants of a fixed seed."""
+"""Graphs for test_gradients.py, on whose gradients TensorFlow and Downpour must agree. CASES maps a
+name to a function that builds the graph and returns (ys, xs). Inputs are constants from a fixed
+seed."""
 import numpy as np
 import tensorflow as tf
 
@@ -14,7 +15,7 @@ def case(function):
 
 
 def random(*shape, low=-1.0, high=1.0, dtype=np.float32, seed=1):
-    """A constant; no two of the same graph are alike."""
+    """A constant of random numbers; each call in a graph gives other numbers."""
     graph = tf1.get_default_graph()
     seed += 7 * len(graph.get_operations())
     values = np.random.RandomState(seed % 2**31).uniform(low, high, shape)
@@ -467,7 +468,7 @@ def ragged_to_sparse():
     return [tf.RaggedTensor.from_row_splits(v, [0, 2, 2, 5]).to_sparse().values * random(5)], [v]
 
 
-# ---- Neighbours of what is above ----
+# ---- Further ops of the families above ----
 
 @case
 def segment_products():

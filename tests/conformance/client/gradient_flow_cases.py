@@ -1,5 +1,5 @@
-"""More graphs whose gradients TensorFlow and Downpour must agree on: conditionals, loops, functions,
-tensor lists. The same form as gradient_cases.py."""
+"""Graphs for test_gradients.py with control flow: conditionals, loops, functions, tensor lists. The
+form is that of gradient_cases.py."""
 import tensorflow as tf
 from gradient_cases import CASES, case, random, raw, tf1
 

@@ -1,12 +1,13 @@
-"""More graphs whose gradients TensorFlow and Downpour must agree on: decompositions, sparse and
-banded matrices, ragged tensors, images. The same form as gradient_cases.py."""
+"""Graphs for test_gradients.py with decompositions, sparse and banded matrices, ragged tensors,
+images and a few layers. The form is that of gradient_cases.py. OLD_CASES have ops that only graphs
+of an old version may hold."""
 import numpy as np
 import tensorflow as tf
 from gradient_cases import CASES, case, random, raw
 
 
 def symmetric(*shape, dtype=np.float64):
-    """A constant whose eigenvalues are far apart."""
+    """A constant matrix whose eigenvalues are far apart."""
     x = random(*shape, dtype=dtype)
     return x + tf.linalg.adjoint(x) + tf.constant(np.diag(np.arange(shape[-1]) * 3.0), dtype)
 
@@ -16,7 +17,7 @@ def complex_random(*shape):
 
 
 def each(name, variants):
-    """Makes a case of a function for each of the arguments, named by their place."""
+    """Makes one case per entry of the arguments, named by its place in the list."""
     def register(function):
         for i, arguments in enumerate(variants):
             CASES[f"{name}_{i}"] = lambda arguments=arguments: function(*arguments)
@@ -156,7 +157,7 @@ PLACES = np.array([[0, 0], [0, 2], [1, 1], [2, 0], [2, 3]], np.int64)
 
 
 def compressed(x, places=None):
-    """x with what is at the places, as a compressed matrix."""
+    """The elements of x at the given places, as a compressed sparse matrix."""
     return raw.DenseToCSRSparseMatrix(dense_input=x, indices=places if places is not None
                                       else PLACES[:, ::-1] if x.shape[0] == 4 else PLACES)
 
@@ -344,8 +345,9 @@ def block_lstm(use_peephole):
 
 
 def lstm_of(version):
-    """The same cell as either op. What TensorFlow registers for the second is the gradient of the
-    first, whose gates come in another order: so that one's own cannot be the oracle."""
+    """The same cell as BlockLSTM or as BlockLSTMV2. TensorFlow registers the gradient of BlockLSTM
+    for BlockLSTMV2 too, although V2 has its gates in another order. So the oracle for V2 is the
+    gradient of BlockLSTM with reordered weights."""
     x, cs, h, w = random(4, 2, 3), random(2, 5), random(2, 5), random(8, 20)
     none, b = random(5), random(20)
     inputs = {"seq_len_max": tf.constant(3, tf.int64), "x": x, "cs_prev": cs, "h_prev": h,

@@ -1,5 +1,5 @@
-"""More graphs whose gradients TensorFlow and Downpour must agree on: layers of networks, and gradients
-of their gradients. The same form as gradient_cases.py."""
+"""Graphs for test_gradients.py with layers of networks, and with gradients of gradients. The form is
+that of gradient_cases.py."""
 import tensorflow as tf
 from gradient_cases import CASES, case, random, raw, tf1
 

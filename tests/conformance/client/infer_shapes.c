@@ -1,6 +1,6 @@
-/* Tells the shapes that a graph's import infers, for the conformance tests: for each GraphDef, a
- * line with the shapes of the outputs of its node "y" ("[2,?];?"), or "error CODE MESSAGE". Uses
- * nothing but the public C API.
+/* Prints the shapes that are inferred when a graph is imported, for test_shapes.py: one line per
+ * GraphDef, with the shapes of the outputs of its node "y" ("[2,?];?"), or "error CODE MESSAGE". It
+ * uses only the public C API.
  *
  * usage: infer_shapes GRAPH.pb... */
 #include <stdio.h>

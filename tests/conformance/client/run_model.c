@@ -1,4 +1,4 @@
-/* Runs models for the conformance tests, with the public C API alone. Prints what it fetched.
+/* Runs models for test_programs.py, with only the public C API, and prints the fetched values.
  *
  *   run_model build TARGET     builds a network in C and trains it on TARGET ("" is this process)
  *   run_model import FILE      runs y:0 of a GraphDef

@@ -1,5 +1,5 @@
-"""The gradients that our TF_AddGradients adds to a graph, run by genuine TensorFlow next to those
-that tf.gradients adds to the same graph."""
+"""Gradients of Downpour's TF_AddGradients against those of tf.gradients. Both add gradients to the
+same graph, genuine TensorFlow runs both graphs, and the values are compared."""
 import inspect
 import os
 import pathlib
@@ -27,8 +27,8 @@ TARGET = "tests/unit/client/client_add_gradients"
 
 
 def build_all(builds, producer=None):
-    """One graph with all cases; {name: (ys, xs)}. A version of the graph lets in ops that newer
-    ones have lost."""
+    """One graph with all cases, and {name: (ys, xs)}. A graph of an old `producer` version may hold
+    ops that newer versions have removed."""
     graph, cases = tf1.Graph(), {}
     with graph.as_default():
         if producer:
@@ -41,7 +41,7 @@ def build_all(builds, producer=None):
 
 
 def add_ours(graph_def, cases, folder):
-    """The grown graph and {name: the program's line}."""
+    """The GraphDef with our gradients added, and {name: the line that add_gradients.c printed}."""
     subprocess.run(["ninja", "-C", str(BUILD), TARGET], check=True, stdout=subprocess.DEVNULL)
     (folder / "in.pb").write_bytes(graph_def.SerializeToString())
     lines = [",".join(y.name for y in ys) + " " + ",".join(x.name for x in xs)
@@ -55,7 +55,8 @@ def add_ours(graph_def, cases, folder):
 
 
 def add_both(builds, folder, producer=None):
-    """Values of the grown graph and of one with tf.gradients; the gradients' names in each."""
+    """(values of our gradients, values of tf.gradients, lines of our program, names of tf.gradients
+    or the error), each by the name of the case."""
     graph, cases = build_all(builds, producer)
     grown, lines = add_ours(graph.as_graph_def(), cases, folder)
     oracle = {}
@@ -77,8 +78,8 @@ def add_both(builds, folder, producer=None):
 
 
 def run_all(graph, names):
-    """{case: values}, all of one step, which is far quicker than a step each. When that fails, an
-    error stands for the case that caused it."""
+    """{case: values}. One step runs all cases, which is far quicker than one step per case. If it
+    fails, each case gets a step of its own, and an error stands for a case that fails."""
     wanted = {case: [g for g in gradients if g] for case, gradients in names.items()}
     with tf1.Session(graph=graph) as session:
         try:
@@ -135,7 +136,7 @@ def check(added, name):
 
 
 def test_every_gradient_is_there():
-    """Our table next to TensorFlow's, over all ops that have a kernel here."""
+    """An op that has a kernel here has a gradient here if it has one in TensorFlow's registry."""
     listed = subprocess.run([BUILD / "downpour", "ops", "--gradients"], check=True, text=True,
                             stdout=subprocess.PIPE).stdout.split("\n")
     ours = dict(line.split("\t") for line in listed if line)
@@ -151,9 +152,9 @@ def test_every_gradient_is_there():
     assert not [op for op in LEFT_OUT if ours.get(op) != "missing"], "no longer left out"
 
 
-# Ops with a kernel here whose gradient TensorFlow registers but cannot compute: the first three
-# raise whatever their inputs are, those of the debugger only report, and those of the older tensor
-# arrays, which no new graph may hold, refuse a handle that is not of the newest.
+# Ops with a kernel here whose gradient TensorFlow registers but cannot compute. The gradients of the
+# first three always raise. The gradients of the debugger's ops only report. The gradients of the old
+# tensor arrays, which no new graph may hold, accept only handles of the newest version.
 LEFT_OUT = set("""
 SparseDenseCwiseAdd SparseSparseMaximum SparseSparseMinimum
 DebugGradientIdentity DebugGradientRefIdentity
@@ -164,7 +165,7 @@ TensorArrayWrite TensorArrayWriteV2
 
 
 def gives_nothing(function):
-    """Whether a registered function is but another way to say that there is no gradient."""
+    """Whether a registered gradient function returns only None, which means no gradient."""
     any_value = unittest.mock.MagicMock()
     try:
         takes_gradient = len(inspect.signature(function).parameters) > 1

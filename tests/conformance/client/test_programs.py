@@ -1,5 +1,6 @@
-"""C programs and genuine TensorFlow: a graph built in C on its server, its graphs and SavedModels
-under our C API, and one test program that runs with either library."""
+"""C programs together with genuine TensorFlow: a model built in C trains on a genuine server; graphs
+and SavedModels of genuine TensorFlow run with our C API; unit tests of the C API pass with either
+library."""
 import os
 import pathlib
 import subprocess
@@ -70,7 +71,7 @@ def test_one_program_two_libraries(tmp_path, name, count):
     test = program(name)
     assert run(test).count("  OK ]") == count
     folder = pathlib.Path(tf.sysconfig.get_lib())
-    # The program asks for our library by name; there it finds theirs.
+    # The program loads libdownpour.so.0; under that name it finds genuine TensorFlow's library.
     (tmp_path / "libdownpour.so.0").symlink_to(folder / "libtensorflow_cc.so.2")
     theirs = run(test, LD_LIBRARY_PATH=f"{tmp_path}:{folder}", TF_CPP_MIN_LOG_LEVEL="3")
     assert theirs.count("  OK ]") == count

@@ -1,5 +1,5 @@
-"""Shapes that are inferred while a graph is built, next to TensorFlow's: nodes over placeholders of
-many shapes, known and partly known. Both agree on the shape, or on the error's code and text."""
+"""Shape inference against TensorFlow's: one node over placeholders of many shapes, known and partly
+known. Downpour and TensorFlow must agree on the output's shape, or on the error's code and text."""
 import functools
 import itertools
 import os
@@ -20,7 +20,8 @@ _ = None  # an unknown rank, or an unknown size
 
 
 def add(name, build, *shape_sets, types=None):
-    """`build` makes the node "y" from placeholders; `shape_sets` are lists of their shapes."""
+    """Adds cases: `build` makes the node "y" from placeholders; each entry of `shape_sets` is a list
+    of the placeholders' shapes."""
     for i, shapes in enumerate(shape_sets):
         CASES[f"{name}-{i}"] = (build, shapes, types or [tf.float32] * len(shapes))
 
@@ -216,7 +217,7 @@ def make_open_graph(build, types):
 
 
 def make_graph(build, shapes, types):
-    """A GraphDef; the shapes are put in afterwards, so that Python does not refuse what is wrong."""
+    """A GraphDef. The shapes are set afterwards, because Python would refuse wrong ones at once."""
     message = tf1.GraphDef()
     message.CopyFrom(make_open_graph(build, tuple(types)))
     for node in message.node:
@@ -233,7 +234,7 @@ def text_of(shape):
     return "[" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + "];"
 
 
-# What older versions said where the newest speaks more plainly; ours are the newest's words.
+# Messages of older versions and their wording in the newest version, which is ours.
 OLDER = {"error Index out of range using input dim 0; input has only 0 dims":
          "error Attempting to slice scalar input."}
 

@@ -1,4 +1,5 @@
-"""Every function of TensorFlow's c_api.h is in our library, or docs/c_api.md says why not."""
+"""Every function of TensorFlow's c_api.h is exported by our library, or docs/c_api.md says why it
+is left out."""
 import os
 import pathlib
 import re

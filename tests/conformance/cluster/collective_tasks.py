@@ -1,6 +1,6 @@
-"""Clusters whose tasks meet in collectives: every task ours or genuine TensorFlow's, any of them the leader.
+"""Clusters for the tests of collectives. Each task is ours or genuine TensorFlow's, and any task may be the leader.
 
-A genuine server learns who leads from the configuration that it is started with, a task of ours from that of the session.
+A genuine server is told its leader when it starts. A task of ours is told by the session's configuration.
 """
 
 import ctypes
@@ -10,7 +10,7 @@ import threading
 from clusters import SLOWNESS, Cluster, Genuine, Task, tf, tf1, wait_until
 
 R = tf.raw_ops
-# Genuine TensorFlow keeps what it knows of an instance: each use has one of its own.
+# Genuine TensorFlow never forgets an instance key, so each use takes a new one.
 INSTANCES = itertools.count(1)
 GROUPS = itertools.count(1)
 
@@ -26,15 +26,15 @@ def configuration(leader, devices=1, **more):
 
 
 def serve(say, cluster, index, leader, devices):
-    """A genuine server that knows its leader."""
+    """Runs a genuine server that is started with its leader."""
     server = tf1.train.Server(cluster, job_name="worker", task_index=index, config=configuration(leader, devices))
     say("ready", server.target)
     server.join()
 
 
 def keep_for_ever(session):
-    """A session that met an error is never closed, since a dead task would not answer. It must not be collected either: that
-    closes it too, and whoever happens to collect it, a client of the next test, would wait."""
+    """Keeps Python from collecting a session. Collecting closes it, and after an error closing would wait for a dead task,
+    in whatever thread happens to collect, perhaps a client of the next test."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
 
 
@@ -76,7 +76,7 @@ class Ring(Cluster):
                 for device in range(self.devices)]
 
     def on_devices(self, make):
-        """make(rank, instance) on each device; the instance key is a fresh one."""
+        """[make(rank, instance) on each device], with a new instance key."""
         instance, results = next(INSTANCES), []
         for rank, device in enumerate(self.devices_in_order()):
             with tf.device(device):
@@ -90,8 +90,8 @@ class Ring(Cluster):
         return results
 
     def start_between(self, client, tasks=None):
-        """client(session, index) in a thread for each task, each with a graph and a session of its own that knows no other
-        task. What they return or raise comes into the dictionary that this returns."""
+        """Runs client(session, index) in one thread per task, each with its own graph and with a session that sees no other
+        task. Returns a dictionary at once; each client's result or error is put into it later, by index."""
         outcomes = {}
 
         def run_client(index):
@@ -110,7 +110,7 @@ class Ring(Cluster):
         return outcomes
 
     def run_between(self, client, tasks=None):
-        """The same; waits for them, and gives the outcomes in order."""
+        """As start_between, but waits for all clients and gives a list of their results."""
         tasks = list(range(len(self.spec["worker"])) if tasks is None else tasks)
         outcomes = self.start_between(client, tasks)
         wait_until(lambda: len(outcomes) == len(tasks), "every client has ended", 60)

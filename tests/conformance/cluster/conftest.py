@@ -1,9 +1,10 @@
-"""Tests of clusters: fixtures around clusters.py, which is a folder up."""
+"""Fixtures for the tests of clusters, around tests/conformance/clusters.py."""
 
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import pytest
 
@@ -12,7 +13,7 @@ from clusters import Cluster, Genuine, tf
 
 @pytest.fixture
 def cluster():
-    """Makes clusters that end with the test."""
+    """Starts clusters; they are stopped at the end of the test."""
     made = []
 
     def make(sizes, makes):
@@ -25,7 +26,7 @@ def cluster():
 
 @pytest.fixture
 def script():
-    """Starts scripts of genuine TensorFlow that end with the test."""
+    """Starts scripts of genuine TensorFlow; they are killed at the end of the test."""
     started = []
 
     def start(function, *arguments):

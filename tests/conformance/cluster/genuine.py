@@ -1,7 +1,7 @@
-"""Users' scripts, each run in a process of genuine TensorFlow (clusters.Genuine).
+"""Scripts as users write them, each run in a process of genuine TensorFlow (clusters.Genuine).
 
-A script whose `target` is None holds its task's server inside, as users write it; else it is the
-client of a task of ours.
+A script whose `target` is None starts its task's server itself, as users do. Else it is the client
+of a task of ours.
 """
 
 import threading
@@ -14,7 +14,7 @@ tf1.disable_eager_execution()
 
 
 def serve_alone(say, port):
-    """A server that knows of no task but itself."""
+    """Runs a server that is a cluster of one task."""
     server = tf1.train.Server({"local": [f"localhost:{port}"]}, job_name="local", task_index=0)
     say("ready", server.target)
     server.join()
@@ -29,14 +29,14 @@ def _master(say, cluster, job, index, target):
 
 
 def hello(say, cluster, index, target, text, device, go):
-    """One of the two-task scripts: a greeting, pinned or not, and where it was made."""
+    """One of two tasks that greet each other: says the greeting and the device that computed it."""
     server, target = _master(say, cluster, "local", index, target)
     if not go.wait(60):
         return
     with tf.device(device):
         greeting = tf.constant(text)
         name = tf1.placeholder(tf.string, [])
-        length = tf.strings.length(name)  # a constant may be copied; this runs where it is put
+        length = tf.strings.length(name)  # a constant may be copied elsewhere; this op runs on `device`
     options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
     metadata = tf1.RunMetadata()
     say("connecting", target)
@@ -69,8 +69,8 @@ class Regression:
 
 
 def regression(say, cluster, index, target, last_step, folder, initialized):
-    """One worker's client. The others wait for the chief's word, because a MonitoredSession that
-    comes too early sleeps for 30 s."""
+    """The client of one worker. All but the chief wait until the chief has initialized, because a
+    MonitoredSession that comes too early sleeps for 30 s."""
     server, target = _master(say, cluster, "worker", index, target)
     model = Regression(cluster, index)
     if index > 0 and not initialized.wait(60):
@@ -91,7 +91,7 @@ def regression(say, cluster, index, target, last_step, folder, initialized):
 
 
 def open_session(say, target):
-    """Has a session and never closes it."""
+    """Opens a session and never closes it."""
     session = tf1.Session(target)
     session.run(tf.constant(1))
     say("open", None)
@@ -99,7 +99,7 @@ def open_session(say, target):
 
 
 def wait_for_ever(say, target, filters, name):
-    """A step for which something is missing: an element of a queue, gradients, or a task."""
+    """Runs a step that never ends, because a queue's element, gradients or a task are missing."""
     with tf.device("/job:ps/task:0"):
         queue = tf1.FIFOQueue(10, [tf.float32], shared_name="batches")
         batch = queue.dequeue(name="next_batch")

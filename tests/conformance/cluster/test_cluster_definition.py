@@ -1,4 +1,5 @@
-"""How a cluster is told: gaps between task numbers, TF_CONFIG, device_filters, names that move."""
+"""How a cluster is defined: task numbers with gaps, TF_CONFIG, device_filters, and host names whose
+address changes."""
 
 import json
 import shutil
@@ -12,7 +13,7 @@ from clusters import BUILD, GenuineTask, Task, free_ports, tf1, wait_until
 
 @pytest.fixture
 def started():
-    """What is put here ends with the test."""
+    """A list of tasks that are stopped at the end of the test."""
     tasks = []
     yield tasks
     for task in tasks:
@@ -20,7 +21,7 @@ def started():
 
 
 def where(task):
-    """An op that runs there."""
+    """An op that runs on that device."""
     with tf.device(task):
         return tf.square(tf1.placeholder_with_default(3.0, []))
 
@@ -51,7 +52,8 @@ def test_gaps_between_task_numbers(started, make):
 
 @pytest.mark.parametrize("make", ["downpour", "tensorflow"])
 def test_device_filters(cluster, make):
-    """A session sees what its filters name, and its own task; a missing task is not waited for."""
+    """A session sees its own task and the tasks that its filters name. It does not wait for a missing
+    task that they leave out."""
     one = cluster({"ps": 2, "worker": 2}, {"ps": ["downpour", make], "worker": ["downpour", None]})
     filters = ["/job:ps/task:1", "/job:worker/task:0"]
     with tf1.Session(one.target("worker", 0),
@@ -71,7 +73,7 @@ def can_have_own_hosts():
 
 
 class TaskWithHosts(Task):
-    """A server that reads host names from a file of ours."""
+    """A server that resolves host names with a file that the test writes."""
 
     def __init__(self, hosts, *arguments):
         self.hosts = hosts

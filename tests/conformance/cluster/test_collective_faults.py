@@ -1,5 +1,5 @@
-"""Collectives whose members die, never come, or give up: the others get an error that says who is missing, nothing hangs, and
-nothing stays behind."""
+"""Collectives in which a member dies, never comes, or fails. The other members get an error that names the missing one,
+nothing hangs, and new sessions work afterwards."""
 
 import re
 import threading
@@ -16,7 +16,7 @@ OURS, THEIRS = "downpour", "tensorflow"
 
 @pytest.fixture
 def ring():
-    """Makes rings that end with the test."""
+    """Starts rings; they are stopped at the end of the test."""
     made = []
 
     def make(makes, **more):
@@ -33,7 +33,7 @@ def reduce(size, fed, instance=1, **more):
 
 
 class Clients:
-    """One client for each task, in the background: sums until there is an error, which it keeps."""
+    """One client per task, in the background. Each runs sums until an error, and keeps the error."""
 
     def __init__(self, ring, count=1000):
         self.steps = {}
@@ -48,7 +48,7 @@ class Clients:
         assert not self.outcomes, self.outcomes
 
     def errors(self, of):
-        """Of these tasks' clients; that of a task that was killed would wait for it."""
+        """The errors of these tasks' clients. The client of a killed task is left out: it waits for the task."""
         wait_until(lambda: all(index in self.outcomes for index in of), "the survivors have an error", 30)
         return [self.outcomes[index] for index in of]
 
@@ -95,7 +95,7 @@ def test_a_member_dies_in_a_step_of_one_client(ring):
 
 
 def test_a_killed_member_comes_back(ring):
-    """New sessions work with the same keys, whoever was killed."""
+    """After the killed member is back, new sessions work with the same keys."""
     tasks = ring([OURS] * 3, leader=1)
 
     def client(session, index):
@@ -136,7 +136,7 @@ def test_a_member_that_never_comes(ring):
 
 
 def test_a_member_that_is_late(ring):
-    """The group is known, so the error names who is missing."""
+    """The members of the group are known, so the error names the missing one."""
     tasks = ring([OURS] * 2)
 
     def client(session, index):
@@ -169,7 +169,7 @@ def test_a_cancelled_step_leaves_nothing(ring):
 
 
 def test_an_error_of_one_task_reaches_the_others(ring):
-    """Between-graph: one client's step fails before its collective."""
+    """One client per task: the step of one client fails before it comes to its collective."""
     tasks = ring([OURS] * 3)
 
     def client(session, index):

@@ -1,4 +1,4 @@
-"""Collective ops between tasks: rings of ours, and mixed ones with genuine servers, each as the leader."""
+"""Collective ops between tasks: rings of our tasks, and mixed rings with genuine servers, with each kind as the leader."""
 
 import itertools
 
@@ -133,7 +133,7 @@ def test_many_at_once(ring, master):
 
 
 def between_client(ring, keys, steps):
-    """What each task's client does: a sum that depends on the step, a broadcast from the last task, a gather."""
+    """The client of one task: runs a sum that depends on the step, a broadcast from the last task, and a gather."""
     def client(session, index):
         fed = tf1.placeholder(tf.float32, [50])
         common = dict(group_size=len(ring.spec["worker"]), group_key=ring.between)
@@ -149,12 +149,12 @@ def between_client(ring, keys, steps):
 
 
 def test_one_client_for_each_task(ring):
-    """Between-graph: the masters agree on step ids."""
+    """One client and one master per task: the masters agree on step ids."""
     if ring.devices > 1:
         pytest.skip("one device a task is enough")
     ring.between = next(GROUPS)
     size, steps = len(ring.spec["worker"]), 5
-    for _ in range(2):  # the second time there are sessions again, and sequences already
+    for _ in range(2):  # the second round has new sessions, but the tasks already have step sequences
         results = ring.run_between(between_client(ring, [next(INSTANCES) for _ in range(3)], steps))
         for outcome in results:
             assert not isinstance(outcome, Exception), outcome
@@ -165,7 +165,7 @@ def test_one_client_for_each_task(ring):
 
 
 def test_the_same_keys_in_another_session():
-    """A server of ours outlives its clients: the next one may use the same keys for something else."""
+    """A server of ours outlives its clients. A later client may use the same keys for another collective."""
     ring = Ring([OURS, OURS])
     try:
         for source, count in itertools.product(range(2), [4, 9]):

@@ -1,4 +1,5 @@
-"""tfdbg over two tasks: each task dumps what runs on it, whoever is the master."""
+"""tfdbg over two tasks, ours and genuine: each task dumps the nodes that run on it, whichever task
+is the master."""
 
 import pytest
 from tensorflow.python.debug.lib import debug_data, debug_utils

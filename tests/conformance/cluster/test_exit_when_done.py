@@ -1,4 +1,5 @@
-"""`downpour serve --exit-when-done`: a parameter server leaves with its job, and not before."""
+"""`downpour serve --exit-when-done`: a parameter server ends after the last worker of its job has
+ended, and not before."""
 
 import json
 import time
@@ -9,12 +10,12 @@ import tensorflow as tf
 from clusters import Genuine, GenuineTask, Task, free_ports, tf1
 import genuine
 
-GONE = 2.5  # seconds, in which a worker that lives must have answered once
+GONE = 2.5  # seconds of silence after which a worker counts as dead
 
 
 @pytest.fixture
 def job():
-    """A parameter server that leaves by itself, and what starts its workers."""
+    """(a parameter server that ends by itself, a function that starts a worker, the worker's target)"""
     ports = free_ports(2)
     spec = {"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{ports[1]}"]}
     ps = Task("--cluster", json.dumps(spec), "--job", "ps", "--exit-when-done",
@@ -49,10 +50,10 @@ def stays(ps, seconds=1.5 * GONE):
 @pytest.mark.parametrize("make", ["downpour", "tensorflow"])
 def test_it_leaves_when_the_last_worker_has(job, make):
     ps, start, target = job
-    assert stays(ps)  # nobody has come yet
+    assert stays(ps)  # no worker has come yet
     worker = start(make)
     train(target)
-    assert stays(ps)  # its session has closed, but the worker lives
+    assert stays(ps)  # the session is closed, but the worker is alive
     worker.stop()
     assert ps.process.wait(60) == 0
     assert "the job is done" in ps.log()

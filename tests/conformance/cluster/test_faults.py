@@ -1,5 +1,5 @@
-"""A round of every fault: each kind of process is killed or stands still in each phase of a step.
-`make test-faults` runs two hundred of them for each survivor."""
+"""One round of every fault: each kind of process is killed or stopped in each phase of a step
+(tests/faults/rounds.py). `make test-faults` runs two hundred rounds per survivor."""
 
 import pathlib
 import signal
@@ -15,6 +15,6 @@ from rounds import PHASES, VICTIMS, run_rounds
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_fault(victim, sign, tmp_path):
-    # The step must have come to its phase within this time; who is stopped is waited for all of it.
+    # The step must reach its phase within this time. A test with a stopped process waits all of it.
     timeout_ms = 30000 if sign == signal.SIGKILL or victim == "client" else 5000
     run_rounds(tmp_path, [(victim, phase, sign) for phase in PHASES], timeout_ms=timeout_ms)

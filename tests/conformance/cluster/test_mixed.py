@@ -1,4 +1,5 @@
-"""Every mix of makes: the client's task (the master) and the other one (a worker), ours or theirs."""
+"""Clusters of two tasks in every mix: the client's task, which is the master, and the second task,
+each ours or genuine TensorFlow's."""
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from clusters import Cluster, tf1
 @pytest.fixture(scope="module", params=["downpour-downpour", "downpour-tensorflow",
                                         "tensorflow-downpour"])
 def tasks(request):
-    """A cluster of two tasks: the client's master first, the other worker second."""
+    """A cluster of two tasks: task 0 is the client's master, task 1 the second worker."""
     cluster = Cluster({"local": 2}, {"local": request.param.split("-")})
     yield cluster
     cluster.stop()

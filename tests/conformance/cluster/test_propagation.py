@@ -1,5 +1,5 @@
-"""Servers that were started alone become a cluster by what a client's session brings along
-(ConfigProto.cluster_def), in every mix of makes."""
+"""Servers that were started without a cluster are made one by a client's session, whose
+ConfigProto.cluster_def lists them. In every mix of our tasks and genuine ones."""
 
 import pytest
 import tensorflow as tf
@@ -11,7 +11,7 @@ MIXES = ["downpour-downpour", "downpour-tensorflow", "tensorflow-downpour", "ten
 
 
 class Alone:
-    """A server that knows of nobody else."""
+    """A server that is started as a cluster of one task."""
 
     def __init__(self, make):
         if make == "downpour":
@@ -32,7 +32,7 @@ class Alone:
 
 @pytest.fixture(scope="module", params=MIXES)
 def servers(request):
-    """The one that the client talks to, and another."""
+    """Two servers; the client talks to the first."""
     started = [Alone(make) for make in request.param.split("-")]
     yield started
     for one in started:

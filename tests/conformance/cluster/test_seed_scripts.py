@@ -1,8 +1,9 @@
-"""Users' own scripts in every mix: the two-task greeting, the second task late, and linear
-regression by between-graph replication on 2 parameter servers and 3 workers.
+"""The scripts of the seed documents, with tasks of ours and genuine ones in every mix: two tasks
+that greet each other, the same with the second task late, and linear regression by between-graph
+replication on 2 parameter servers and 3 workers.
 
-A genuine task is the script itself with its server inside; a task of ours is a server of its own
-and a script that is its client.
+A genuine task is a script that starts its own server. A task of ours is a server and a script that
+is its client.
 """
 
 import re
@@ -20,7 +21,7 @@ CPU = "/job:local/replica:0/task:{}/device:CPU:0"
 
 
 class Greeting:
-    """The script of one of two tasks, with its server before it or inside."""
+    """The script of one of the two tasks, and our server if the script does not start its own."""
 
     def __init__(self, script, make, spec, index, device, go):
         self.server, target = None, None
@@ -39,7 +40,7 @@ class Greeting:
 
 @pytest.fixture
 def greet(request, cluster, script):
-    """Starts task 0 or 1 of a pair of these makes; its client begins when told to go."""
+    """Starts task 0 or 1 of a pair of these makes. Its client begins when the event `go` is set."""
     makes = request.param.split("-")
     spec = cluster({"local": 2}, {"local": None}).spec
     started = []
@@ -66,7 +67,7 @@ def test_two_tasks_and_the_second_is_late(greet):
                    "the status names the missing task")
     assert first.script.has_said_nothing_more()
     second = greet(1)
-    # What is not pinned runs on the task that the client talks to.
+    # An op without a device runs on the task that the client talks to.
     assert second.script.expect("done") == (b"Hello from 1", [CPU.format(1)])
     assert first.script.expect("done") == (b"Hello from 0", [CPU.format(0)])
 
@@ -83,8 +84,8 @@ def test_pinned_greetings(greet):
         assert "Const: (Const): " + CPU.format(1) in first.server.log()
 
 
-# A genuine first task has by then found nobody at the second's address and does not look again
-# before a pause is over: it fails the second one's first step.
+# Not with a genuine first task: when it finds no second task it pauses before it tries again, and
+# fails the first step of the second task.
 @pytest.mark.parametrize("greet", [pair for pair in PAIRS if pair.startswith("downpour")],
                          indirect=True)
 def test_a_late_task_is_found_at_once(greet):
@@ -140,5 +141,5 @@ def test_linear_regression(mix, cluster, script, tmp_path):
     with tf1.Session(one.target("master" if "master" in makes else "worker", 0)) as session:
         weight, bias, step = session.run([model.weight, model.bias, model.step])
     assert abs(weight[0] - 0.1) < 0.02 and abs(bias[0] - 0.3) < 0.02
-    # Every update counts once, whoever made it.
+    # Every update of every worker counts once.
     assert step == total >= LAST_STEP

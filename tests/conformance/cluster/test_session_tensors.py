@@ -1,4 +1,4 @@
-"""Tensors that a session keeps on the task that made them."""
+"""Tensors that a session keeps between steps (GetSessionHandle) stay on the task that made them."""
 
 import numpy as np
 import pytest

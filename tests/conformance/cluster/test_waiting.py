@@ -1,5 +1,5 @@
-"""A wait that has a deadline ends with the name of the task that was waited for, and why; a task
-that comes late, restarts or moves is found; a task that died ends the steps on it."""
+"""Waiting for tasks. A wait with a deadline ends with an error that names the task and says why. A
+task that comes late, restarts or moves is found. When a task dies, the steps on it end."""
 
 import threading
 
@@ -12,7 +12,7 @@ MISSING = "/job:local/replica:0/task:1"
 
 
 def create_error(task, seconds=3):
-    """What a client hears whose session is not there in time."""
+    """The error of a client whose session is not created in time."""
     config = tf1.ConfigProto(operation_timeout_in_ms=seconds * 1000)
     with pytest.raises((tf.errors.DeadlineExceededError, tf.errors.UnavailableError)) as caught:
         with tf1.Session(task.target, config=config) as session:
@@ -22,7 +22,7 @@ def create_error(task, seconds=3):
 
 @pytest.fixture
 def serve():
-    """Starts servers of ours that end with the test."""
+    """Starts servers of ours; they are stopped at the end of the test."""
     started = []
 
     def start(*arguments):
@@ -35,7 +35,7 @@ def serve():
 
 
 def first_of(serve, second):
-    """Task 0 of two; the second is said to be at that address."""
+    """Task 0 of a cluster of two, whose task 1 is expected at that address."""
     own = f"localhost:{free_ports(1)[0]}"
     return serve("--cluster", f'{{"local": ["{own}", "{second}"]}}', "--job", "local")
 
@@ -96,7 +96,8 @@ PAIRS = ["downpour-downpour", "downpour-tensorflow", "tensorflow-downpour"]
 
 @pytest.mark.parametrize("makes", PAIRS)
 def test_a_task_that_died_ends_its_steps(cluster, makes):
-    """UNAVAILABLE with its name while it is away, ABORTED when it is back without its state."""
+    """While the task is away, steps fail with UNAVAILABLE and its name. When it is back without its
+    state, they fail with ABORTED."""
     one = cluster({"local": 2}, {"local": makes.split("-")})
     with tf.device("/job:local/task:1"):
         v = tf1.get_variable("v", initializer=1.0, use_resource=True)
@@ -117,7 +118,7 @@ def test_a_task_that_died_ends_its_steps(cluster, makes):
                 return None
             except tf.errors.AbortedError as error:
                 return error
-            except tf.errors.CancelledError as error:  # of a genuine master's own receive, joined with the other
+            except tf.errors.CancelledError as error:  # from a genuine master; the ABORTED is in its text
                 assert makes.startswith("tensorflow") and "ABORTED: From" in str(error)
                 return error
             raise AssertionError("a step ran on a task that had lost its graph")
@@ -127,7 +128,7 @@ def test_a_task_that_died_ends_its_steps(cluster, makes):
         assert session.run(twice) == 2.0
 
 
-# A genuine master ends such a step too, but can then not close its session: it waits for the dead.
+# Not with a genuine master: it ends the step too, but closing its session waits for the dead task.
 @pytest.mark.parametrize("makes", [pair for pair in PAIRS if pair.startswith("downpour")])
 def test_a_step_under_way_ends_when_its_task_dies(cluster, makes):
     one = cluster({"local": 2}, {"local": makes.split("-")})

@@ -1,4 +1,5 @@
-"""`downpour status` on a cluster with a missing task: who waits for whom, seen from each side."""
+"""`downpour status` on a cluster with a missing task: each task shows the state of its peers, and for
+which task, value, node or queue its steps wait."""
 
 import re
 
@@ -13,7 +14,8 @@ PS = "/job:ps/replica:0/task:0"
 
 @pytest.fixture(scope="module")
 def waiting():
-    """Worker 2 is missing; a step of worker 0 waits for worker 1, which waits for a queue of ps."""
+    """A cluster whose worker 2 is missing. A step of worker 0 waits for worker 1, which waits for a
+    queue on the parameter server."""
     cluster = Cluster({"ps": 1, "worker": 3}, {"ps": "downpour",
                                                "worker": ["downpour", "downpour", None]})
     known = ["/job:ps", "/job:worker/task:0", "/job:worker/task:1"]

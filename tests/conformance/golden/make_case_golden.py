@@ -1,4 +1,4 @@
-"""Writes src/kernels/unicode_case.inc: upper and lower case of every code point as genuine TensorFlow has it.
+"""Writes src/kernels/text/unicode_case.inc: upper and lower case of every code point as genuine TensorFlow has it.
 
 usage: python make_case_golden.py OUTPUT    (with the python of a TensorFlow environment)
 """

@@ -1,4 +1,4 @@
-"""Writes src/kernels/unicode_script.inc: the script of every code point as genuine TensorFlow numbers it.
+"""Writes src/kernels/strings/unicode_script.inc: the script of every code point as genuine TensorFlow numbers it.
 
 usage: python make_script_golden.py OUTPUT    (with the python of a TensorFlow environment)
 """

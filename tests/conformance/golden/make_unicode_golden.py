@@ -1,4 +1,4 @@
-"""Writes src/kernels/regex_unicode.inc: what genuine TensorFlow's patterns mean by Unicode classes.
+"""Writes src/kernels/text/regex_unicode.inc: what genuine TensorFlow's patterns mean by Unicode classes.
 
 usage: python make_unicode_golden.py OUTPUT    (with the python of a TensorFlow environment)
 

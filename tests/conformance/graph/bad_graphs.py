@@ -1,4 +1,4 @@
-"""GraphDefs with one thing wrong each, as text."""
+"""GraphDefs as text for test_graph_errors.py. Each has one mistake."""
 A = 'node { name: "a" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }'
 I = 'node { name: "i" op: "Placeholder" attr { key: "dtype" value { type: DT_INT32 } } }'
 T = 'attr { key: "T" value { type: DT_FLOAT } }'

@@ -1,4 +1,4 @@
-"""Programs of ours that the tests of this folder talk to."""
+"""Builds and runs the C programs of this folder (roundtrip.c, dump_ops.c) for the tests."""
 import os
 import pathlib
 import subprocess
@@ -20,7 +20,7 @@ def programs():
 
 @pytest.fixture(scope="session")
 def run(programs):
-    """run(name, *arguments, stdin=b"") gives standard output, or raises Failure."""
+    """run(name, *arguments, stdin=b"") runs a program, and gives its output or raises Failure."""
 
     def call(name, *arguments, stdin=b""):
         done = subprocess.run([programs / f"graph_{name}", *map(str, arguments)], input=stdin,
@@ -35,7 +35,7 @@ def run(programs):
 
 @pytest.fixture
 def import_graphs(run, tmp_path):
-    """import_graphs(graph_def, ...) gives what our graph exports after importing all of them."""
+    """import_graphs(graph_def, ...) imports all of them into one graph and gives its export."""
     from tensorflow.core.framework import graph_pb2
 
     def call(*graph_defs, verb="import", name=None, stdin=b""):

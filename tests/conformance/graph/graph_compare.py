@@ -1,11 +1,12 @@
-"""Compares graphs by meaning: maps without order, tensors by contents, defaults filled in."""
+"""Compares graphs by meaning: the order of maps does not count, tensors are compared by contents, and
+default attributes are filled in."""
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework import tensor_util
 
 
 class Failure(Exception):
-    """What our program said: code and message."""
+    """The error of our program: code and message."""
 
     def __init__(self, text):
         super().__init__(text)
@@ -13,7 +14,7 @@ class Failure(Exception):
 
 
 def plain_tensor(proto):
-    """The same tensor in one form of the several that a TensorProto has."""
+    """The tensor in one fixed form; a TensorProto may have several for the same values."""
     array = tensor_util.MakeNdarray(proto)
     proto.CopyFrom(tensor_util.make_tensor_proto(array, dtype=proto.dtype, shape=array.shape))
 
@@ -32,7 +33,7 @@ def plain_attr(value):
 
 
 def with_defaults(node, functions=()):
-    """The node's attributes as TensorFlow completes them."""
+    """The node's attributes with the defaults that TensorFlow fills in."""
     attrs = {key: plain_attr(value) for key, value in node.attr.items()}
     if node.op not in functions:
         for attr in op_def_registry.get(node.op).attr:
@@ -55,7 +56,7 @@ def check_node(theirs, ours, functions=()):
     for key in found:
         if key in wanted:
             assert found[key] == wanted[key], (theirs.name, key)
-        else:  # an attribute that a newer TensorFlow's op has
+        else:  # an attribute that only newer versions of TensorFlow have
             assert key not in known, (theirs.name, key)
     assert set(wanted) <= set(found), theirs.name
 

@@ -1,4 +1,4 @@
-"""Graphs as people build them, one function each: what a client would send."""
+"""Typical graphs of TensorFlow 1 clients, one function per graph, for test_graph_roundtrip.py."""
 import tensorflow as tf
 
 tf1 = tf.compat.v1

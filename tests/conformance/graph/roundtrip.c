@@ -1,10 +1,11 @@
-/* What the tests beside it talk to: roundtrip VERB FILE [NAME], with GraphDefs in the files.
+/* The program that the Python tests of this folder run: roundtrip VERB FILE... [NAME]. The files
+ * hold GraphDefs.
  *
- * `import` puts each file into one graph (the later ones extend it) and writes what that exports to
- * standard output; `given` leaves out the defaults that the import filled in.
+ * `import` reads all files into one graph, which the later ones extend, and writes its export to
+ * standard output. `given` does the same but leaves out the defaults that the import filled in.
  *
  * `instantiate` writes the body of the function NAME, with the attributes of the serialized
- * NameAttrList on standard input; `print` writes the summary of every node, one a line.
+ * NameAttrList on standard input. `print` writes the summary of every node, one per line.
  *
  * An error goes to standard error as "CODE: message", with exit status 2. */
 #include <stdio.h>

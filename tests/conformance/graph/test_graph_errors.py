@@ -1,4 +1,5 @@
-"""What TensorFlow refuses we refuse, in its words; what it takes we take."""
+"""Our graph import accepts the graphs that TensorFlow accepts, and refuses the others with the same
+code and message."""
 import re
 
 import pytest
@@ -22,7 +23,7 @@ def import_with_tensorflow(graph_def):
 
 
 def normal(message):
-    """Without what differs for good reasons: versions, advice about contrib, order of a set."""
+    """The message without parts that may differ: versions, advice about contrib, order of a set."""
     message = re.sub(r"version \d+ for TensorFlow [\d.]+", "version", message)
     message = re.sub(r" Note that if you are loading a saved graph.*", "", message, flags=re.S)
     names = re.search(r"missing attrs '(.*)' from", message)
@@ -59,7 +60,7 @@ def test_nothing_is_added_twice(import_graphs):
 
 
 def test_summaries(import_graphs):
-    """A node's summary is what TensorFlow writes into its messages."""
+    """Our summary of a node is the text that TensorFlow writes into its messages."""
     text = ('node { name: "a" op: "Const" device: "/cpu:0" '
             'attr { key: "dtype" value { type: DT_FLOAT } } '
             'attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 5 } } '

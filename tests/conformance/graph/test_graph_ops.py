@@ -1,4 +1,4 @@
-"""Our table of ops is TensorFlow's, op by op."""
+"""Our table of ops (ops.def) against genuine TensorFlow's list, op by op."""
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import op_def_pb2
@@ -6,13 +6,13 @@ from tensorflow.python.client import pywrap_tf_session
 
 from graph_compare import plain_attr
 
-# What our planner makes and no graph of a client holds.
+# Ops that only our planner makes; graphs of clients do not have them.
 OWN_OPS = {"_FusedElementwise", "_MaxPool3DGradFromMarks", "_MaxPool3DWithMarks", "_MaxPoolGradFromPlaces",
            "_MaxPoolWithPlaces"}
 
 
 def stripped(op):
-    """Without documentation and what a graph's validity does not depend on."""
+    """The OpDef without documentation and other parts that do not decide whether a graph is valid."""
     op.ClearField("summary")
     op.ClearField("description")
     op.ClearField("deprecation")
@@ -47,7 +47,7 @@ def test_table_is_the_same(tables):
 
 
 def test_table_accepts_what_this_version_makes(tables):
-    """Nothing that is not internal got lost since an older version, and defaults stayed."""
+    """Public ops that this version and our table share have the same defaults in both."""
     theirs, ours = tables
     for name, op in theirs.items():
         if name.startswith("_") or name not in ours:

@@ -1,4 +1,5 @@
-"""Graphs that genuine TensorFlow built come out of ours as they went in, defaults filled in."""
+"""Graphs that genuine TensorFlow built are imported into our graph and exported again. They must be
+the same, with default attributes filled in."""
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
@@ -28,7 +29,7 @@ def test_order_does_not_matter(model, import_graphs):
 
 @pytest.mark.parametrize("model", models.ALL, ids=lambda model: model.__name__)
 def test_tensorflow_takes_what_we_export(model, import_graphs):
-    """What a peer of this version would be sent: nothing that it does not know."""
+    """TensorFlow of this version accepts our export: it has no attribute that the version lacks."""
     theirs = models.build(model)
     ours = import_graphs(theirs, verb="given")
     for left, right in zip(theirs.node, ours.node):

@@ -1,4 +1,4 @@
-"""A task of ours for the models of this folder."""
+"""A server of ours for the tests of this folder."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 
 @pytest.fixture(scope="session")
 def server():
-    """The target of a server that lives as long as the tests."""
+    """The target of one server that all tests share."""
     process = subprocess.Popen([str(BUILD / "downpour"), "serve", "--port", "0"], stdout=subprocess.PIPE,
                                text=True)
     match = re.search(r"Started server with target: (grpc://\S+)", process.stdout.readline())

@@ -1,6 +1,7 @@
-"""Small models as people wrote them for TensorFlow 1: each function makes a graph and returns
-(loss, training op, feeds by step); one with several phases, which run one after the other in each step,
-returns lists of the first two. Initial values and noise come from ops with seeds."""
+"""Small models as people wrote them for TensorFlow 1. Each function makes a graph and returns (loss,
+training op, feeds by step). A model whose steps have several phases returns a list of losses and a
+list of training ops, which run one after the other. Initial values and noise come from ops with
+seeds."""
 
 import numpy as np
 import tensorflow as tf
@@ -74,7 +75,7 @@ def lstm_step(x, c, h, size, name):
 
 
 class LSTMCell:
-    """What dynamic_rnn wants of a cell."""
+    """A cell with what dynamic_rnn needs."""
 
     def __init__(self, size):
         self.state_size, self.output_size = (size, size), size

@@ -1,7 +1,7 @@
 """Examples with lists of features: sparse, dense and ragged ones, of batches and alone, and what is missing."""
 import numpy as np
 import tensorflow as tf
-from cases_example import feature
+from cases_data_example import feature
 from runner import Case, feed
 
 R = tf.raw_ops

@@ -2,7 +2,7 @@
 
 Both sides write below the same path; as each names its folders itself, neither sees the other's."""
 import tensorflow as tf
-from cases_dataset_saved import SOURCES, in_order, numbers, path, taken
+from cases_data_saved import SOURCES, in_order, numbers, path, taken
 from fixtures import quiet
 from runner import Case
 

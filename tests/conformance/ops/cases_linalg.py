@@ -143,6 +143,18 @@ for dtype in [np.float64, np.float16, bfloat16, np.complex128, np.int64]:
         {"equation": "bij,bjk->kbi"}, dtype)
 add("Einsum", [[values(np.float32, (70, 80)), values(np.float32, (80, 90))]],
     {"equation": "ij,jk->ki"})
+for equation, *shapes in [
+        ("->...", ()), ("ij->...", (2, 3)), ("ij->...ij", (2, 3)), ("ij->i...j", (2, 3)),
+        ("i,j->...ij", (2,), (3,)), ("ijk->...", (2, 3)), ("a b->a", (2, 1, 3)), ("1->1", (3,)),
+        ("...ij,jk->ik", (3,), (3, 4)), ("...ij,...jk->...ik", (5, 2, 3), (7, 3, 4)),
+        ("...bijl,...jkbm->...bik", (5, 2, 3, 4, 3), (7, 4, 4, 2, 2)),
+        ("j...ai,bjk...b->...ik", (2, 5, 3, 4), (3, 2, 6, 7, 3)),
+        ("...ji,...kj->...ik", (5, 2, 3), (7, 3, 2)),
+        ("...ij,...jk->ik", (2, 2, 3), (3, 4)), ("...ij->ij", (1, 2, 3)), ("...ij->ij", (2, 3)),
+        ("ij...->ij", (2, 3, 1, 1)), ("ij...->ij", (2, 3, 0)), ("a...->", (3, 1)),
+        ("ab,b...->a", (2, 3), (3, 1)), ("ii->i", (2, 3))]:
+    add("Einsum", [[values(np.float32, shape) for shape in shapes]], {"equation": equation},
+        np.float32)
 
 # ---- Sparse ----
 for dtype in [np.float32, np.float64, np.float16, bfloat16, np.complex64, np.complex128, np.int32]:

@@ -1,5 +1,5 @@
 """Tensor arrays of the first two generations, whose handles are strings: along reference edges in the
-first, as values in the second. Graphs of newer versions have the third (cases_flow.py)."""
+first, as values in the second. Graphs of newer versions have the third (cases_lists_tensor_array.py)."""
 import numpy as np
 import tensorflow as tf
 from runner import Case, bfloat16, feed, make_op

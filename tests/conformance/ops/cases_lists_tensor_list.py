@@ -1,7 +1,7 @@
 """Tensor lists: values, and what they refuse."""
 import numpy as np
 import tensorflow as tf
-from cases_flow import NUMBERS, sample
+from cases_lists_tensor_array import NUMBERS, sample
 from runner import Case, case_decorator, feed
 
 R = tf.raw_ops

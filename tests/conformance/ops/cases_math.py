@@ -156,6 +156,13 @@ for op, dtypes in BINARY.items():
         if kind == "f" and op not in ("Pow", "NextAfter") and op not in GAMMA:
             column = special(dtype)[:, None]
             add(op, [column, special(dtype)], name=f"{op}(special {np.dtype(dtype).name})")
+    if op in ("Xlogy", "Xlog1py"):
+        for dtype in [np.float16, bfloat16]:
+            x, y = values(dtype, (500,)), np.abs(values(dtype, (500,)))
+            for a, b in [(x, y), (x, y[:1]), (x[3], y), (x[:20, None], y[:30])]:
+                add(op, [a, b], tolerance=(0, 0),
+                    name=f"{op}({np.dtype(dtype).name}{a.shape}{b.shape}, to the last bit)")
+            add(op, [values(dtype, (2,)), values(dtype, (3,))])
     add(op, [values(dtypes[0], (2,)), values(dtypes[0], (3,))], name=f"{op}(incompatible)")
     add(op, [values(dtypes[0], (2, 3)), values(dtypes[0], (3, 2))], name=f"{op}(incompatible 2)")
 for op in ["Div", "TruncateDiv", "FloorDiv", "FloorMod"]:

@@ -2,7 +2,7 @@
 import numpy as np
 import tensorflow as tf
 
-from runner import Case, bfloat16
+from runner import Case, bfloat16, feed
 from cases_math import BROADCASTS, C, F, I, REAL, SIGNED, values
 
 CASES = []
@@ -28,6 +28,31 @@ for source in ALL:
         for target in ALL:
             add("Cast", [x], {"DstT": tf.as_dtype(target)},
                 name=f"Cast(extremes {np.dtype(source).name} to {np.dtype(target).name})")
+QUANTIZED = {tf.qint8: tf.int8, tf.quint8: tf.uint8, tf.qint16: tf.int16, tf.quint16: tf.uint16,
+             tf.qint32: tf.int32}
+
+
+def cast_quantized(x, source, target):
+    """A cast from or to a quantized type, which enters and leaves by its bits."""
+    def build():
+        start = feed(x)
+        if source in QUANTIZED:
+            start = tf.bitcast(start, source)
+        end = tf.raw_ops.Cast(x=start, DstT=target)
+        return {}, [tf.bitcast(end, QUANTIZED[target]) if target in QUANTIZED else end]
+    CASES.append(Case("Cast", build=build, name=f"Cast({source.name} to {target.name})"))
+
+
+for quantized, plain in QUANTIZED.items():
+    info = np.iinfo(plain.as_numpy_dtype)
+    extremes = np.array([info.min, info.max, 0, 1, 7], plain.as_numpy_dtype)
+    for target in [tf.float32, tf.float16, tf.int8, tf.int64, tf.bool, tf.complex64, *QUANTIZED]:
+        cast_quantized(extremes, quantized, target)
+    for source in [np.float32, np.float64, np.int32, np.uint8, np.bool_]:
+        cast_quantized(values(source, (37,), 0.0, 30.0), tf.as_dtype(source), quantized)
+for source, target in [(np.float32(1), tf.string), (np.int64(1), tf.string), (b"1", tf.float32),
+                       (b"1", tf.qint8), (np.float32(1), tf.resource), (True, tf.variant)]:
+    add("Cast", [source], {"DstT": target}, name=f"Cast({source} to {target.name})")
 for source in REAL:
     x = np.array([0, -0.0, 1.5, -1.5, 0.99, -0.99, np.inf, -np.inf, np.nan, 1e-8, 65504, 65520, 1e5,
                   3e38, 2.0 ** -14, 2.0 ** -25, 1.0009765, 1.00146484375], source)

@@ -89,6 +89,11 @@ for op in ["Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign"]:
 add("Relu", [np.array([np.nan, 1, -1], np.float32)])
 add("Relu6", [np.array([np.nan, 1, -1], np.float32)])
 add("LeakyRelu", [values(np.float32, (40,))], {"alpha": 1.5})
+for dtype in [np.float16, bfloat16]:  # to the last bit
+    for op, inputs in [("LeakyRelu", [values(dtype, (500,), -8, 8)]),
+                       ("LeakyReluGrad", [values(dtype, (500,), -8, 8), values(dtype, (500,), -8, 8)])]:
+        for alpha in [0.1, 0.2, 1.7]:
+            add(op, inputs, {"alpha": alpha}, tolerance=(0, 0))
 
 # ---- Softmax and losses ----
 for dtype in F:

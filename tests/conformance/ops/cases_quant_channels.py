@@ -1,8 +1,8 @@
 """Neighbours of the quantized products: norms, sums, resizing, and ranges by channel."""
 import numpy as np
 import tensorflow as tf
-from cases_quantized import RANGES, Quantized, add, codes, f32
-from cases_quantized import CASES as SHARED
+from cases_quant_quantized import RANGES, Quantized, add, codes, f32
+from cases_quant_quantized import CASES as SHARED
 
 FIRST = len(SHARED)
 RANDOM = np.random.RandomState(11)

@@ -1,8 +1,8 @@
 """Uniformly quantized tensors: with one scale and zero point, and with one for each slice."""
 import numpy as np
 import tensorflow as tf
-from cases_quantized import CASES as SHARED
-from cases_quantized import Quantized, add, codes
+from cases_quant_quantized import CASES as SHARED
+from cases_quant_quantized import Quantized, add, codes
 from runner import tf_version
 
 FIRST = len(SHARED)

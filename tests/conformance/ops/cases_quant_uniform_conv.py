@@ -2,9 +2,9 @@
 refuse."""
 import numpy as np
 import tensorflow as tf
-from cases_quantized import CASES as SHARED
-from cases_quantized import add, codes
-from cases_uniform import floats, limits, parameters
+from cases_quant_quantized import CASES as SHARED
+from cases_quant_quantized import add, codes
+from cases_quant_uniform import floats, limits, parameters
 
 FIRST = len(SHARED)
 

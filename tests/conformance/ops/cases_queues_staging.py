@@ -185,3 +185,47 @@ def closed_and_cancelled():
     return [insert(b, 0, ["a", "b"], [1., 2.]), insert(b, 1, ["a"], [1]), close(b, True),
             insert(b, 1, ["b"], [2]), sizes(b), take(b, 5, TWO, small=True),
             take(b, 5, TWO, small=True), close(b, True)]
+
+
+@case("BarrierTakeMany")
+def closed_with_two_ready_and_two_incomplete():
+    b = barrier(TWO, [[], []])
+    keys, first, second = ["a", "b", "c", "d"], np.float32([1, 2, 3, 4]), [10, 20, 30, 40]
+    return [insert(b, 0, keys, first), insert(b, 1, keys[:2], second[:2]), close(b), sizes(b),
+            take(b, 3, TWO, small=True), take(b, 3, TWO, small=True),
+            insert(b, 1, keys[2:3], second[2:3]), sizes(b), take(b, 3, TWO, small=True),
+            insert(b, 0, np.array([], object), np.array([], np.float32)), insert(b, 0, ["a"], [1.]),
+            close(b, True), insert(b, 1, keys[3:], second[3:]), take(b, 3, TWO, small=True)]
+
+
+@case("Barrier")
+def unknown_shapes_are_scalars():
+    b = barrier(TWO, [None, None])
+    empty = np.zeros([3, 0], np.float32)
+    return [sizes(b), insert(b, 0, ["a", "b", "c"], empty), insert(b, 0, ["a", "b"], [1., 2.]),
+            insert(b, 1, ["a"], [1]), insert(b, 1, ["b"], [[1, 2]]), sizes(b), take(b, 1, TWO)]
+
+
+@case("BarrierInsertMany")
+def shapes_are_checked_when_complete():
+    b = barrier(TWO, [[2], []])
+    return [insert(b, 0, ["a"], [1.]), insert(b, 0, ["a"], [[1., 2.]]), insert(b, 3, ["a"], [1]),
+            insert(b, 1, ["a"], [1, 2]), insert(b, 1, "a", [5]), insert(b, 1, [["a"]], [5]),
+            insert(b, 1, ["a"], [1.5]), insert(b, 1, ["b"], np.zeros([1, 0], np.int32)),
+            insert(b, 1, ["b"], 7), insert(b, 0, [["b"]], [[1., 2.]]), take(b, 1, TWO), sizes(b)]
+
+
+for title, attrs in [("too few shapes", {"shapes": []}), ("a partial shape", {"shapes": [[None, 2], []]}),
+                     ("a capacity", {"shapes": [[], []], "capacity": 3})]:
+    CASES.append(Case("Barrier", name=f"Barrier {title}", build=lambda attrs=attrs: (
+        {}, sizes(R.Barrier(component_types=TWO, shared_name=name(), **attrs)))))
+
+
+@case("Barrier")
+def one_name_other_attributes():
+    shared = name()
+
+    def again(types, shapes):
+        return sizes(R.Barrier(component_types=types, shapes=shapes, shared_name=shared))
+    return [again(TWO, [[], [2]]), again([tf.int32], [[]]), again(TWO, [[], [3]]),
+            again(TWO, [None, [2]])]

@@ -1,6 +1,6 @@
 """Runs op cases on genuine TensorFlow and on Downpour and compares what comes out.
 
-A case file (cases_<family>.py) has a list CASES of Case objects: one op with attributes and inputs,
+A case file (cases_<room>_<topic>.py) has a list CASES of Case objects: one op with attributes and inputs,
 or a graph of several nodes. Cases become v1 graphs with a placeholder for every input, many in
 one graph. The oracle is an in-process session; the candidate is `run_graph` (kernels and executor
 alone, over pipes) or a server, `Session("grpc://...")`.
@@ -58,7 +58,7 @@ class Case:
 
     def __init__(self, op, inputs=(), attrs=None, name=None, build=None, tolerance=None,
                  outputs=None, unordered=False, since=None, check=None, producer=None,
-                 says=False, seen=None):
+                 says=False, seen=None, first=False):
         self.op = op
         self.inputs = list(inputs)
         self.attrs = dict(attrs or {})
@@ -70,6 +70,7 @@ class Case:
         self.check = check          # check(results) instead of comparing (random ops)
         self.seen = seen            # seen(result) is compared instead of the result
         self.says = says            # an error's words are compared with every version's
+        self.first = first          # the op's cases begin in a new process: results show what it counts
         self.producer = producer or last_version_with(op)  # version of the graph; None: today's
         self.name = name or self.describe()
 

@@ -23,7 +23,8 @@ def hang():
 CASES = [Case("Neg", [np.float32(2)]), Case("Neg", build=die, name="deadly"),
          Case("Neg", [np.int32(3)]),
          *[Case("Abs", build=die, name=f"deadly {i}") for i in range(5)],
-         Case("Sign", build=hang, name="endless"), Case("Sqrt", [np.float32(4)])]
+         Case("Sign", build=hang, name="endless"), Case("Sqrt", [np.float32(4)]),
+         Case("Rsqrt", [np.float32(4)], first=True)]
 """
 
 
@@ -41,6 +42,15 @@ def test_the_other_cases_of_the_op_are_run(process):
     assert [(problem, skipped) for _, problem, skipped in outcomes] == [(None, False)] * 2
     (death,) = process.deaths
     assert "deadly, SIGABRT" in death and "Fatal Python error: Aborted" in death
+
+
+def test_an_op_that_must_be_the_first_gets_a_new_process(process):
+    process.run("cases_deadly", "Sqrt")
+    before = process.process.pid
+    process.run("cases_deadly", "Sqrt")
+    assert process.process.pid == before
+    ((_, problem, skipped),) = process.run("cases_deadly", "Rsqrt")
+    assert problem is None and not skipped and process.process.pid != before
 
 
 def test_an_op_that_dies_again_and_again_fails(process):

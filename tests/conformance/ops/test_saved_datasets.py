@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import runner  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from cases_dataset_saved import SOURCES, in_order, numbers, save, taken  # noqa: E402
+from cases_data_saved import SOURCES, in_order, numbers, save, taken  # noqa: E402
 from tensorflow.core.protobuf import snapshot_pb2  # noqa: E402
 
 SIDES = ("genuine", "ours")

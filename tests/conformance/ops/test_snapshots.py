@@ -8,8 +8,8 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import runner  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from cases_dataset_saved import SOURCES, in_order, numbers, taken  # noqa: E402
-from cases_dataset_snapshot import concrete, to_one  # noqa: E402
+from cases_data_saved import SOURCES, in_order, numbers, taken  # noqa: E402
+from cases_data_snapshot import concrete, to_one  # noqa: E402
 from fixtures import quiet  # noqa: E402
 from tensorflow.core.protobuf import snapshot_pb2  # noqa: E402
 from tensorflow.python.data.ops import dataset_ops  # noqa: E402

@@ -1,5 +1,6 @@
-"""Where nodes go: the same random graphs on a cluster of ours and on one of genuine tasks. Every
-node must be on the same device, and what one refuses the other refuses with the same words."""
+"""Placement: the same random graphs on a cluster of ours and on a genuine one. Every node must be
+placed on the same device. A graph that one cluster refuses, the other must refuse with the same
+words."""
 
 import random
 import re
@@ -15,7 +16,7 @@ WRONG = ["/gpu:0", "/job:ps/task:1/gpu:0", "/job:ps/task:7", "/job:nowhere"]
 
 
 def random_graph(seed, mistakes):
-    """A graph, and the names of what to fetch."""
+    """A graph, and the names of the fetches."""
     rng = random.Random(seed)
     graph = tf.Graph()
     values, colocatable = [], []
@@ -59,13 +60,13 @@ def random_graph(seed, mistakes):
                     made = tf.raw_ops.Neg(x=rng.choice(values), name=f"n{i}")
             values.append(made)
             colocatable.append(made.op.name)
-        # Everything is fetched: what no step needs, ours does not refuse.
+        # Everything is fetched, because ours does not refuse nodes that no step needs.
         total = tf.raw_ops.AddN(inputs=values, name="total")
     return graph, total.name
 
 
 def clean(message):
-    """The server's own words, without what the client adds around them."""
+    """The server's own message, without what the client adds."""
     match = re.search(r"(Cannot|Could not|Malformed|Nodes were)[^\n]*", message)
     if match and "All available devices" in match.group(0):  # in no particular order
         return match.group(0).split("All available devices")[0]
@@ -73,7 +74,7 @@ def clean(message):
 
 
 def place(target, graph, fetch, soft):
-    """What each node's device is, or the words of the refusal."""
+    """The device of each node, or the message of the error."""
     config = tf1.ConfigProto(allow_soft_placement=soft)
     config.graph_options.optimizer_options.opt_level = -1
     config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -89,7 +90,8 @@ def place(target, graph, fetch, soft):
 
 
 def is_same(a, b):
-    """Newer versions copy small constants to where they are read, whatever the configuration."""
+    """Whether the placements are equal. Small constants may differ: newer versions copy them to where
+    they are read, whatever the configuration says."""
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     copied = {name.split("/replicate/_")[0] for name in [*a, *b] if "/replicate/_" in name}

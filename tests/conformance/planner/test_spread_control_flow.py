@@ -1,5 +1,5 @@
-"""Branches, loops and functions whose parts are on four tasks: results are those of a session in this
-process, where devices play no role."""
+"""Conditionals, loops and functions whose parts are on four tasks. The results must be those of a
+session in this process, which ignores devices."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-"""One task of ours and one of genuine TensorFlow's, side by side: what holds on theirs must hold on
-ours. A test that takes `target` runs on both; one that takes `server` runs on ours alone."""
+"""One server of ours and one of genuine TensorFlow, side by side: what holds on the genuine server
+must hold on ours. A test that takes `target` runs on both, a test that takes `server` on ours only."""
 
 import os
 import pathlib
@@ -22,11 +22,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 
 
-PATIENCE = 60  # seconds: far more than anything here takes
+PATIENCE = 60  # seconds; nothing here takes nearly as long
 
 
 def wait_until(condition, what):
-    """Waits for a state that only shows from outside."""
+    """Waits until condition() is true."""
     limit = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < limit, f"not within {PATIENCE} s: {what}"
@@ -34,7 +34,7 @@ def wait_until(condition, what):
 
 
 def announced(make):
-    """(what make() adds to the graph, an op that ends when a step has begun with it)"""
+    """(what make() returned, an op that ends once a step has begun to run it)"""
     begun = tf1.FIFOQueue(1, [tf.bool], [[]])
     with tf.control_dependencies([begun.enqueue([True])]):
         made = make()
@@ -42,7 +42,7 @@ def announced(make):
 
 
 class Server:
-    """A `downpour serve` process of the test's own."""
+    """A `downpour serve` process for one test."""
 
     def __init__(self, *arguments, environment=None):
         command = [str(BUILD / "downpour"), "serve", *arguments]
@@ -64,7 +64,7 @@ class Server:
             self.errors.append(line)
 
     def log(self):
-        """All that it said; when it has ended."""
+        """All of its standard error. Waits until the process has ended."""
         self.reader.join(PATIENCE)
         return "".join(self.errors)
 
@@ -99,7 +99,7 @@ def target(request):
 
 @pytest.fixture(autouse=True)
 def graph():
-    """A fresh default graph for each test."""
+    """A new default graph per test."""
     with tf.Graph().as_default() as fresh:
         yield fresh
 
@@ -112,7 +112,7 @@ def session(target):
 
 @pytest.fixture
 def clean(target):
-    """Containers are shared by all sessions of a server: empty ones before and after."""
+    """Empties the containers, which all sessions of a server share, before and after the test."""
     tf1.Session.reset(target)
     yield target
     tf1.Session.reset(target)

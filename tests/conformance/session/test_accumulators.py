@@ -1,4 +1,5 @@
-"""Accumulators that wait, and synchronous replicas that meet at them."""
+"""Conditional accumulators: a step that takes gradients waits until enough have come. On them
+SyncReplicasOptimizer is built, which two workers use here."""
 
 import threading
 
@@ -61,8 +62,8 @@ def test_sparse_sums_of_threads(session):
 
 
 def test_synchronous_replicas(clean):
-    """Two workers train one variable through SyncReplicasOptimizer, the second one's gradient twice
-    the first one's; an update is the mean of two gradients that are not stale."""
+    """Two workers train one variable with SyncReplicasOptimizer. The gradient of the second worker is
+    twice that of the first. Each update is the mean of two gradients that are not stale."""
     with tf1.Session(clean) as session:
         step = tf1.train.get_or_create_global_step()
         weight = tf1.get_variable("weight", [], tf.float32, tf1.zeros_initializer(),

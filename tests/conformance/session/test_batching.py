@@ -1,6 +1,6 @@
-"""Batches of concurrent steps: one call for many, padded and split; queues that are full; steps that
-are cancelled while they wait. A function that takes a number from a queue shows from outside when it
-runs, and holds its batch as long as the test wants."""
+"""BatchFunction and Batch: concurrent steps share one call of a function. Batches are padded and
+split, queues may be full, and steps may be cancelled while they wait. The batched function counts
+its calls, and can wait for a queue, so that a test sees when a batch runs and holds it there."""
 
 import uuid
 
@@ -12,17 +12,17 @@ from conftest import Server, tf1, wait_until
 from test_queues import Background
 
 R = tf.raw_ops
-LONG = 100 * 1000 * 1000  # microseconds: batches run when they are full
+LONG = 100 * 1000 * 1000  # microseconds; so a batch runs only when it is full
 
 
 def unique():
-    """Batchers and queues are shared by all sessions of a server: a name for one test."""
+    """A name that no other test uses: batchers and queues are shared by all sessions of a server."""
     return uuid.uuid4().hex
 
 
 class Batched:
-    """f(x) = 2 x in batches. Each call of the function adds one to `calls`, and what it saw to
-    `rows`; with `gate` it waits for an element of a queue first."""
+    """f(x) = 2 x in batches. Each call adds 1 to `calls` and its number of rows to `rows`. With
+    `gate` the call then waits for an element of a queue."""
 
     def __init__(self, gate=False, **options):
         self.calls, self.rows = (tf1.get_variable(name + unique(), [], tf.int32, use_resource=True,
@@ -53,7 +53,7 @@ class Batched:
         return tuple(session.run([self.calls, self.rows]))
 
     def call(self, session, number, rows=1, **options):
-        """In the background; `ends` gives what came out, after it was checked."""
+        """Runs a step in the background. `ends` of the result waits for the value and checks it."""
         value = np.full([rows, 2], number, np.float32)
         options = tf1.RunOptions(**options) if options else None
 
@@ -212,7 +212,7 @@ def test_batch_and_unbatch(session):
     assert sorted(max(gradients, key=len)) == [11., 12., 13., 14.]
 
 
-# ---- Steps that are cancelled: TensorFlow lets them wait until the batch is over ----
+# ---- Steps that are cancelled. On ours only: TensorFlow lets them wait for the end of the batch ----
 @pytest.fixture
 def ours(server):
     with tf1.Session(server.target) as opened:
@@ -257,7 +257,7 @@ def test_a_step_leaves_a_batch_that_runs(ours):
 
 
 def test_all_steps_of_a_batch_that_runs_are_cancelled(ours):
-    """The function is cancelled with them, so that the next batch can go."""
+    """When all steps of a batch are cancelled the function is cancelled too, and the next batch runs."""
     batched = Batched(gate=True, max_batch_size=2)
     batched.start(ours)
     for caller in [batched.call(ours, i, timeout_in_ms=500) for i in (1, 2)]:
@@ -268,7 +268,7 @@ def test_all_steps_of_a_batch_that_runs_are_cancelled(ours):
 
 
 def test_a_split_step_is_cancelled(ours):
-    """Its parts lie in a batch that runs and in two that wait."""
+    """One part of the step is in a batch that runs, two are in batches that wait."""
     batched = Batched(gate=True, max_batch_size=8, allowed_batch_sizes=[3], max_enqueued_batches=9,
                       enable_large_batch_splitting=True)
     batched.start(ours)

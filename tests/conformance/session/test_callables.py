@@ -1,4 +1,5 @@
-"""make_callable in both of its forms."""
+"""Session.make_callable, which sends RunStep, and _make_callable_from_options, which sends
+MakeCallable, RunCallable and ReleaseCallable."""
 
 import numpy as np
 import pytest

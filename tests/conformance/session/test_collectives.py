@@ -1,4 +1,4 @@
-"""Collective ops among the CPU devices of one task."""
+"""Collective ops among the CPU devices of one task, on a server of ours and on a genuine one."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from conftest import Server, tf1
 
 R = tf.raw_ops
 DEVICES = 4
-# Genuine TensorFlow keeps what it knows of an instance: each test has instances of its own.
+# Genuine TensorFlow never forgets an instance key, so each test takes new ones.
 INSTANCES = itertools.count(1)
 
 
@@ -33,7 +33,7 @@ def devices(request):
 
 
 def on_devices(make, count=DEVICES):
-    """make(rank, instance) on each of the first devices; the instance key is a fresh one."""
+    """[make(rank, instance) on each of the first devices], with a new instance key."""
     instance, results = next(INSTANCES), []
     for rank in range(count):
         with tf.device(f"/device:CPU:{rank}"):

@@ -1,4 +1,5 @@
-"""Many sessions and many steps at once."""
+"""Many sessions, and many threads that run steps of one session, at the same time: every result must
+be right."""
 
 import concurrent.futures
 

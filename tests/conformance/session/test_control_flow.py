@@ -1,4 +1,5 @@
-"""Conditions and loops of both control-flow versions, functions, and gradients through all of them."""
+"""Conditionals and loops of both control-flow versions, functions, and gradients through all of
+these, on our server and on a genuine one."""
 
 import numpy as np
 import pytest

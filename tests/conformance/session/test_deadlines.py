@@ -1,4 +1,5 @@
-"""Timeouts and cancellation: a step that waits ends when it should, and leaves nothing behind."""
+"""Timeouts and cancellation: a step that waits ends at its deadline, when its session closes, or when
+another branch of it fails. Later steps work."""
 
 import threading
 import time
@@ -10,7 +11,7 @@ from conftest import PATIENCE, announced, tf1
 
 
 def waiting():
-    """Something that never comes: a dequeue from an empty queue."""
+    """An op that never ends: a dequeue from an empty queue."""
     queue = tf1.FIFOQueue(1, [tf.int32], name="empty", shared_name="")
     return queue.dequeue()
 

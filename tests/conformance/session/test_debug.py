@@ -1,5 +1,5 @@
-"""tfdbg: what a debugged run leaves behind, read with TensorFlow's own DebugDumpDir. A dump of ours
-must say what a dump of genuine TensorFlow's says of the same run."""
+"""tfdbg: the dump of a debugged run, read with TensorFlow's own DebugDumpDir. The dump of our server
+must be equal to the dump of a genuine server for the same run."""
 
 import builtins
 import json
@@ -20,7 +20,7 @@ IDENTITY = "DebugIdentity"
 
 
 def plain():
-    """No optimizer of TensorFlow's takes a node away before it is watched."""
+    """A configuration in which TensorFlow's optimizers remove no node before it is watched."""
     config = tf1.ConfigProto()
     config.graph_options.optimizer_options.opt_level = tf1.OptimizerOptions.L0
     config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -35,7 +35,7 @@ def watched(root, ops=IDENTITY, graph=None, **more):
 
 
 def watching(*watches):
-    """Options with (node, slot, ops, urls[, tolerates failures]) as they are."""
+    """RunOptions with these watches: (node, slot, ops, urls[, tolerates failures])."""
     options = tf1.RunOptions()
     for node, slot, ops, urls, *tolerates in watches:
         options.debug_options.debug_tensor_watch_opts.add(
@@ -45,7 +45,7 @@ def watching(*watches):
 
 
 def take(session, root, fetches, feeds=None, **more):
-    """The values, and the dump of the run."""
+    """Runs with all nodes watched; gives the values and the dump."""
     metadata = tf1.RunMetadata()
     values = session.run(fetches, feeds, options=watched(root, **more), run_metadata=metadata)
     return values, load(root, metadata.partition_graphs)
@@ -56,21 +56,21 @@ def load(root, partition_graphs=None):
 
 
 def names_in(root):
-    """The files, without times and hashes."""
+    """The names of the dumped files, without times and hashes."""
     return sorted(str(file.relative_to(root)).rsplit("_", 1)[0].split("_hash")[0]
                   for file in root.glob("**/*") if file.is_file())
 
 
 @pytest.fixture
 def targets(genuine, server):
-    """Both servers, theirs first."""
+    """The genuine server and ours, in this order."""
     for target in (genuine.target, server.target):
         tf1.Session.reset(target)
     return {"theirs": genuine.target, "ours": server.target}
 
 
 def text_of(value):
-    """A dumped value that can be compared."""
+    """A dumped value in a form that can be compared."""
     if isinstance(value, debug_data.InconvertibleTensorProto):
         proto = value._tensor_proto
         return proto.dtype, str(proto.tensor_shape), value.initialized
@@ -86,7 +86,7 @@ def dumped(dump):
 
 
 def edges(dump):
-    """What the dump says of each node, without debug nodes."""
+    """Op, inputs and readers of each node in the dump, without debug nodes."""
     return {(device, node): (dump.node_op_type(node, device),
                              dump.node_inputs(node, device_name=device),
                              sorted(dump.node_inputs(node, True, device_name=device)),
@@ -140,7 +140,7 @@ def test_values_of_all_kinds(targets, tmp_path):
 
 
 def test_a_reference_is_dumped_as_it_is_read(targets, tmp_path):
-    """The value before the update, and what the update makes of it."""
+    """The dump has the value before the update and the value after it."""
     count = tf1.get_variable("count", initializer=5, use_resource=False)
     update = tf1.assign_add(count, 2, name="update")
     with tf.control_dependencies([update]):
@@ -167,8 +167,8 @@ def test_loops_and_branches(targets, tmp_path, monkeypatch):
 
 
 def test_whatever_is_watched_is_there(targets, tmp_path):
-    """With TensorFlow's defaults its optimizers take nodes away before they are watched; ours do
-    not touch a run under the debugger."""
+    """By default TensorFlow's optimizers remove nodes before they are watched. Ours leave a debugged
+    run alone."""
     x = tf1.placeholder(tf.float32, [4, 4], name="x")
     hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, tf.ones([4, 4]), name="product"),
                                        tf.constant([1.0, -1, 2, -2]) * 2.0), name="hidden")
@@ -191,7 +191,7 @@ def test_numbers_about_values(targets, tmp_path):
     z = tf.cast(tf.greater(y, 0), tf.int32, name="z")
     ops = ["DebugNanCount", "DebugNumericSummary(lower_bound=-0.5;upper_bound=1)",
            "DebugNumericSummary(mute_if_healthy=true)", IDENTITY]
-    # The same op twice writes to one name: two values, whose order is open.
+    # The same debug op twice writes to one name: two values, in either order.
     kinds = {"first": ops[:2] + ops[3:], "second": ops[2:3]}
     for kind, wanted in kinds.items():
         dump = take_both(targets, tmp_path / kind, [], [z, "half:0"],
@@ -209,7 +209,8 @@ def told_in(file):
 
 
 def test_each_run_is_told(targets, tmp_path):
-    """Runs with the same watches are counted; what is not watched in between is not dumped."""
+    """Runs with the same watches are counted in their metadata. Runs without watches in between are
+    not dumped."""
     x = tf1.placeholder(tf.float32, [], name="x")
     y = tf.multiply(x, 3.0, name="y")
     told = {}
@@ -232,7 +233,7 @@ def test_each_run_is_told(targets, tmp_path):
 
 
 def test_callables(targets, tmp_path):
-    """Their values are dumped, and nothing is told of their runs."""
+    """The values of callables are dumped, but no metadata of their runs."""
     x = tf1.placeholder(tf.float32, [], name="x")
     y = tf.multiply(x, 3.0, name="y")
     found = {}
@@ -297,7 +298,7 @@ def test_dumping_hook(targets, tmp_path):
 
 
 def test_command_line(target, tmp_path, monkeypatch, capsys):
-    """The readline form of LocalCLIDebugWrapperSession, and a user who finds where a NaN is from."""
+    """LocalCLIDebugWrapperSession with readline: a user finds the node that made a NaN."""
     x = tf1.placeholder(tf.float32, [2], name="x")
     y = tf.math.log(x, name="y")
     z = tf.multiply(y, 2.0, name="z")
@@ -314,7 +315,7 @@ def test_command_line(target, tmp_path, monkeypatch, capsys):
     assert "Op: Mul" in shown and "[Log] y" in shown and "__copy" not in shown
 
 
-# ---- What cannot be ----
+# ---- Errors ----
 
 def wrong(root):
     here = [f"file://{root}/dump"]

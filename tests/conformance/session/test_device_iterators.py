@@ -35,7 +35,7 @@ def session_on(target):
 
 
 def take_all(session, fetches):
-    """What steps give until the walk ends."""
+    """The values of all steps until the iterator ends."""
     results = []
     with pytest.raises(tf.errors.OutOfRangeError):
         while True:
@@ -80,7 +80,7 @@ def test_a_session_may_go_in_the_middle(devices):
 
 
 def test_a_waiting_step_ends_with_its_deadline(devices):
-    """The other device's elements fill their room: nobody takes them."""
+    """Nobody takes the elements of the other device, so its buffer is full and the step must wait."""
     with tf.Graph().as_default():
         iterator = multi_device_iterator_ops.MultiDeviceIterator(
             tf1.data.Dataset.range(100), DEVICES, max_buffer_size=1, prefetch_buffer_size=0)
@@ -96,7 +96,7 @@ def test_a_waiting_step_ends_with_its_deadline(devices):
 
 
 def test_an_error_goes_to_the_device_whose_turn_it_is(ours):
-    """Not on theirs: a session of 2.21 with such an error never closes."""
+    """On ours only: on a genuine server of 2.21 a session with such an error never closes."""
     with tf.Graph().as_default():
         dataset = tf1.data.Dataset.range(6).map(
             lambda x: tf.gather(tf.range(6), tf.where(tf.equal(x, 3), x + 9, x)))
@@ -112,14 +112,14 @@ def test_an_error_goes_to_the_device_whose_turn_it_is(ours):
 
 
 def test_a_server_stops_in_the_middle_of_walks():
-    """What ends the walks still calls functions: the generators' last ones."""
+    """Ending an iterator calls functions: the finalizers of its generators."""
     server = Server("--port", "0", "--cpu-devices", "3")
     with tf.Graph().as_default():
         iterator = multi_device_iterator_ops.MultiDeviceIterator(
             tf1.data.Dataset.range(1000).repeat(), DEVICES, prefetch_buffer_size=2)
         elements = iterator.get_next()
         session = session_on(server.target)
-        # Closing it, or collecting it, would wait for the server.
+        # Closing or collecting the session would wait for the server that has ended.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
         session.run(iterator.initializer)
         assert session.run(elements) == [0, 1]
@@ -127,7 +127,7 @@ def test_a_server_stops_in_the_middle_of_walks():
 
 
 def test_a_named_walk_outlives_the_session_that_began_it(devices):
-    """Its function, and the one within, are called first in the next session."""
+    """The iterator's function, and the function inside of it, are first called in the next session."""
     with tf.Graph().as_default():
         dataset = tf1.data.Dataset.range(5).map(
             lambda x: tf.cond(tf.greater(x, 1), lambda: x * 10, lambda: x))

@@ -1,4 +1,5 @@
-"""The same mistake gives the same error, with node and op in it."""
+"""The same mistake gives the same error on our server and on a genuine one, and the error names the
+node and the op."""
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_first_error_wins_and_the_session_lives_on(session):
 
 
 def test_fused_nodes_go_by_the_names_of_the_graph(server):
-    """What the server made of several nodes is one of them to the client."""
+    """An error in nodes that the server fused names one of the client's nodes."""
     images = tf1.placeholder(tf.float32, [None, None, None, None])
     kernels = tf1.placeholder(tf.float32, [None, None, None, None])
     biases = tf1.placeholder(tf.float32, [None])
@@ -119,7 +120,7 @@ def test_run_after_close(target):
 
 
 def test_op_without_a_kernel(server):
-    """Refused by name before anything runs, also what does not depend on it."""
+    """The step is refused with the op's name before anything runs, even fetches that do not need it."""
     variable = tf1.get_variable("untouched", initializer=1.0)
     size = tf.raw_ops.CudnnRNNParamsSize(num_layers=1, num_units=1, input_size=1, T=tf.float32,
                                          S=tf.int32, name="needs_a_gpu")

@@ -1,4 +1,4 @@
-"""Every dtype, every odd shape, in and out."""
+"""Feeds and fetches of every dtype and of unusual shapes, on our server and on a genuine one."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,8 @@ def test_strings_round_trip(session, shape):
 
 
 def test_feed_replaces_any_tensor(server):
-    """On ours alone: TensorFlow 2.21's master folds b away in the first run and forgets the feed."""
+    """On ours only: the master of TensorFlow 2.21 folds b into a constant in the first run and ignores
+    later feeds of it."""
     a = tf.constant(1.0)
     b = a + 1.0
     c = b * 10.0

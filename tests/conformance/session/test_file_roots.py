@@ -1,5 +1,5 @@
-"""A server that was started with --file-roots: whatever op a client takes, files outside of these folders are neither read,
-written, listed nor told about."""
+"""A server with --file-roots: ops may not read, write or list files outside of these folders, whichever way a path is
+written. Shown with readers, writers, patterns and checkpoints."""
 
 import os
 
@@ -58,7 +58,7 @@ def table_from(path):
         return table.lookup(tf.constant("line"))
 
 
-# What reads a file that is there, by name; each takes the file's path.
+# Ops that read a file, by name; each function takes the file's path.
 READS = {
     "ReadFile": tf.io.read_file,
     "TextLineReader": first_record,
@@ -66,7 +66,7 @@ READS = {
     "FixedLengthRecordDataset": lambda path: next_of(tf.data.FixedLengthRecordDataset(path, 5)),
     "InitializeTableFromTextFile": table_from,
 }
-# What makes something in a folder; each takes a path there that does not exist.
+# Ops that create a file or a folder; each function takes a path that does not exist yet.
 WRITES = {
     "WriteFile": lambda path: tf.io.write_file(path, "text"),
     "SaveV2": saved,

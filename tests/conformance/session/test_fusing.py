@@ -1,5 +1,5 @@
-"""Chains of element-wise ops, which our server runs as one: the values, the errors and whatever a
-client can reach in their middle are those of the ops one by one."""
+"""Chains of elementwise ops, which our server fuses into one. Values, errors, and feeds and fetches
+in the middle of a chain must be as if each op ran by itself."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_gradients(session):
 
 
 def test_variables_are_read_where_they_stand(clean):
-    """A value behind a reference is the one at the time of the op that reads it."""
+    """A reference variable has the value of the time when the op that reads it runs."""
     variable = tf1.get_variable("v", [3], initializer=tf1.ones_initializer(), use_resource=False)
     before = tf.negative(variable * 2.0)
     with tf.control_dependencies([before]):

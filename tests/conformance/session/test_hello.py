@@ -1,4 +1,5 @@
-"""The first programs: the scripts of the seed documents, and what a start and a stop look like."""
+"""The first scripts of the seed documents: a greeting, the list of devices, a graph that grows between
+runs. Also how a server starts and stops."""
 
 import os
 import pathlib
@@ -45,7 +46,7 @@ def test_graph_grows_between_runs(session):
 
 
 def test_starts_and_stops_quickly():
-    """By the processor's time: how long it waits for a processor is not its own doing."""
+    """Measured in processor time, because waiting for a processor is not the server's doing."""
     started = Server("--port", "0")
     fields = pathlib.Path(f"/proc/{started.process.pid}/stat").read_text().rpartition(")")[2].split()
     assert (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") < 1.0

@@ -1,5 +1,5 @@
-"""What outlives a session and what does not: state without a shared name is the session's own,
-variables and tables with one are the server's."""
+"""What outlives a session: variables and tables with a shared name belong to the server and stay.
+State without a shared name belongs to the session and goes with it."""
 
 import numpy as np
 import pytest

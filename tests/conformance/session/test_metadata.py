@@ -1,4 +1,5 @@
-"""RunMetadata: statistics that TensorFlow's timeline draws, partition graphs."""
+"""RunMetadata: step statistics, which TensorFlow's own timeline must be able to draw, and partition
+graphs."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""What the options of a server and of a session change: threads, devices, idle sessions."""
+"""Options of a server and of a session: what they change about threads, devices and sessions that
+are idle."""
 
 import pathlib
 import threading
@@ -11,7 +12,7 @@ from conftest import PATIENCE, Server, tf1, wait_until
 
 
 def threads_of(server, name):
-    """How many threads of the server carry this name, as "name/0"."""
+    """The number of the server's threads with this name, as in "name/0"."""
     count = 0
     for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
         try:
@@ -50,10 +51,10 @@ def test_idle_sessions_are_closed(own_server):
     with pytest.raises(tf.errors.AbortedError):
         idle.run(add)
     with tf1.Session(own_server.target) as fresh:
-        assert fresh.run(add) == 2  # what the session left behind is the server's
+        assert fresh.run(add) == 2  # the variable belongs to the server and outlives the session
         fresh.run(queue.enqueue(7))
     thread.join(PATIENCE)
-    assert taken == [7]  # a session with a step under way is in use
+    assert taken == [7]  # a session with a running step is not idle
     busy.close()
 
 
@@ -80,7 +81,7 @@ def test_threads_of_a_server(own_server):
     (dict(session_inter_op_thread_pool=[config_pb2.ThreadPoolOptionProto(num_threads=2)]), 2),
     (dict(inter_op_parallelism_threads=2), 0)], ids=["per session", "pool", "neither"])
 def test_threads_of_a_session(server, config, count):
-    """Genuine servers refuse the first two; ours gives the session threads of its own."""
+    """On ours only: a genuine server refuses the first two. Ours gives the session its own threads."""
     total = sum_of_ten()
     with tf1.Session(server.target, config=tf1.ConfigProto(**config)) as session:
         assert session.run(total).tolist() == [285.0] * 4
@@ -120,7 +121,7 @@ def test_cpu_devices(own_server):
 
 
 def test_device_count_of_a_session(target):
-    """A client's device_count does not change the devices of a server that is there already."""
+    """A client's device_count does not change the devices of a running server."""
     with tf1.Session(target, config=tf1.ConfigProto(device_count={"CPU": 4})) as session:
         cpus = [device for device in session.list_devices() if device.device_type == "CPU"]
         assert len(cpus) == 1

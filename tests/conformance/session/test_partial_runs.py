@@ -1,4 +1,5 @@
-"""Partial runs: one step in several calls."""
+"""Partial runs: one step in several calls (partial_run_setup, partial_run), on our server and on a
+genuine one."""
 
 import pytest
 import tensorflow as tf

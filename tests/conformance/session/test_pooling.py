@@ -1,5 +1,6 @@
-"""Max-poolings tell their gradients where the maxima are, on our server: values and errors are those
-of the ops one by one, whatever a client feeds, fetches or switches off."""
+"""On our server MaxPool hands its gradient the places of the maxima, so that they are searched once.
+Values and errors must be those of the ops one by one, whatever a client feeds, fetches or turns off.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import tensorflow as tf
 from conftest import tf1
 
 R = tf.raw_ops
-# image, ksize, strides, padding (or what is explicitly added at the top, bottom, left and right)
+# image, ksize, strides, padding (a name, or explicit padding at the top, bottom, left and right)
 WINDOWS = [((2, 8, 8, 32), (2, 2), (2, 2), "SAME"), ((2, 7, 9, 20), (2, 2), (2, 2), "SAME"),
            ((1, 9, 8, 17), (2, 2), (2, 2), "VALID"), ((2, 8, 7, 16), (3, 3), (2, 2), "SAME"),
            ((1, 9, 9, 5), (3, 3), (2, 2), "VALID"), ((1, 6, 5, 3), (3, 3), (1, 1), "SAME"),
@@ -20,7 +21,7 @@ DTYPES = [tf.float32, tf.float64, tf.float16, tf.bfloat16]
 
 
 def attributes(window):
-    """Of MaxPool and MaxPoolGrad."""
+    """The attributes of MaxPool and MaxPoolGrad."""
     _, sizes, strides, padding = window
     attrs = dict(ksize=[1, *sizes, 1], strides=[1, *strides, 1])
     if isinstance(padding, str):
@@ -29,12 +30,12 @@ def attributes(window):
 
 
 def few_values(shape, dtype):
-    """Many of which are the same, so that the first of them matters."""
+    """Only 7 different values, so that many maxima occur twice and the first of them matters."""
     return np.random.default_rng(5).integers(-3, 4, shape).astype(dtype.as_numpy_dtype)
 
 
 def expected(image, gradient, window):
-    """Largest elements, and the gradient at the first of them in each window."""
+    """(the maxima, the gradient of the image): the first maximum of each window gets the gradient."""
     _, sizes, strides, padding = window
     before = [0, 0]
     for i in range(2):
@@ -102,7 +103,7 @@ def small_pair():
 
 
 def test_outputs_that_are_fed(session):
-    """The gradient goes where the input has its maxima, whatever the output is said to be."""
+    """The gradient goes to the maxima of the input, even if another output is fed."""
     x, pooled, result = small_pair()
     image = few_values((1, 4, 4, 3), tf.float32)
     wanted = session.run(result, {x: image})
@@ -132,7 +133,7 @@ def test_functions_and_loops(session):
 
 
 def test_variables_that_change_in_between(server):
-    """A reference is read by the gradient anew, as it is without oneDNN."""
+    """The gradient reads a reference variable again, as genuine TensorFlow does without oneDNN."""
     first, second = (few_values((1, 4, 4, 2), tf.float32) for _ in range(2))
     second = second[:, ::-1, ::-1].copy()
     variable = tf1.get_variable("v", initializer=first, use_resource=False)
@@ -151,7 +152,8 @@ def test_variables_that_change_in_between(server):
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_what_is_not_a_number(server, window):
-    """Apart and paired, bit by bit; apart is compared with genuine TensorFlow elsewhere."""
+    """The pair gives the same bits as the ops one by one. These are compared with genuine TensorFlow
+    in the tests of ops."""
     image = few_values(window[0], tf.float32)
     image[image == 3] = np.nan
     image[image == -3] = -np.inf
@@ -186,7 +188,8 @@ def test_what_runs(server):
 
 
 def test_errors(server):
-    """Those of MaxPool and MaxPoolGrad; oneDNN's kernels check less."""
+    """The errors are those of MaxPool and MaxPoolGrad. Not compared with genuine TensorFlow, whose
+    oneDNN kernels check less."""
     x, g = tf1.placeholder(tf.float32, None), tf1.placeholder(tf.float32, None)
     pooled = R.MaxPool(input=x, name="pooled", **attributes(WINDOWS[0]))
     result = R.MaxPoolGrad(orig_input=x, orig_output=pooled, grad=g, name="back",

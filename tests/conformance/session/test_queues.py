@@ -1,4 +1,5 @@
-"""Queues that block: enqueues and dequeues that wait for each other, for a close or for a cancel."""
+"""Queues: enqueues and dequeues that wait for each other, until the queue is closed, or until the
+step is cancelled."""
 
 import threading
 
@@ -10,7 +11,7 @@ from conftest import PATIENCE, announced, tf1, wait_until
 
 
 class Background(threading.Thread):
-    """Runs something that may wait; keeps what came out."""
+    """Runs a function that may wait in a thread, and keeps its result or its error."""
 
     def __init__(self, run):
         super().__init__(daemon=True)
@@ -36,7 +37,7 @@ class Background(threading.Thread):
 
 
 def wait_until_full(session, queue, capacity):
-    """An enqueue of more than fit is in the queue's line once the first ones are in."""
+    """Waits until the queue is full. Then an enqueue of more elements than fit is known to wait."""
     size = queue.size()
     wait_until(lambda: session.run(size) == capacity, "the queue is full")
 
@@ -166,7 +167,7 @@ def test_sessions_share_queues_by_name(clean):
 
 
 def test_queue_runners_feed_a_batch(session):
-    """The input pipeline of TensorFlow 1 as a whole."""
+    """A whole input pipeline of TensorFlow 1."""
     numbers = tf1.train.range_input_producer(10, num_epochs=2, shuffle=False)
     batch = tf1.train.batch([numbers.dequeue()], batch_size=4, allow_smaller_final_batch=True)
     session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])

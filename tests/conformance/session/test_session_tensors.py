@@ -1,8 +1,8 @@
-"""Tensors that stay in the session: made by one step (GetSessionHandle), used by later ones through
-their handles (GetSessionTensor), and given up (DeleteSessionTensor).
+"""Tensors that stay in a session: one step keeps a tensor (GetSessionHandle), later steps use it by
+its handle (GetSessionTensor) and delete it (DeleteSessionTensor).
 
-Genuine TensorFlow has them in sessions of the client's own process alone, so ours, behind a server,
-are compared with those."""
+Genuine TensorFlow supports them only in sessions in the client's own process. So a session on our
+server is compared with such a session."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ from conftest import Server, tf1
 
 @pytest.fixture(params=["tensorflow", "downpour"])
 def keeping(request):
-    """A session that keeps tensors: TensorFlow's without a server, ours with one."""
+    """A session that can keep tensors: TensorFlow's in this process, or ours on a server."""
     target = "" if request.param == "tensorflow" else request.getfixturevalue("server").target
     with tf1.Session(target) as opened:
         yield opened
@@ -133,7 +133,7 @@ def test_a_failed_step_keeps_nothing(keeping):
 
 
 def test_a_resource_handle(keeping):
-    """The second form is a resource; what it keeps is found by the handle that it would be as text."""
+    """GetSessionHandleV2 gives a resource. Its tensor is found by the text of the handle."""
     kept = tf1.raw_ops.GetSessionHandleV2(value=tf.constant([5., 6.]), name="second")
     assert kept.dtype == tf.resource and kept.shape == []
     keeping.run(kept).get_raw_handle()
@@ -170,7 +170,7 @@ else:
 
 @pytest.mark.parametrize("end", ["close", "die"])
 def test_memory_goes_with_the_session(end):
-    """256 MiB are kept; closing gives them back, and so does the death of the client in a step."""
+    """A session keeps 256 MiB. Closing it frees them, and so does the death of the client in a step."""
     server = Server("--port", "0", "--session-lost", "1s")
     try:
         client = subprocess.Popen([sys.executable, "-c", KEEPING_CLIENT, server.target, end],

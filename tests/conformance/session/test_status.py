@@ -1,4 +1,4 @@
-"""`downpour status` and `downpour stop`: what people see of a running server."""
+"""`downpour status` and `downpour stop` on a running server: what they print and how they end."""
 
 import subprocess
 import threading

@@ -1,4 +1,5 @@
-"""Variables of both kinds, containers, sharing between sessions, reset."""
+"""Reference and resource variables: containers, sharing between sessions, Session.reset, and state of
+random ops."""
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ def test_gradient_descent(clean, use_resource):
 
 
 def test_random_streams_continue_over_signatures(clean):
-    """A stateful kernel is the session's: another signature goes on with its stream."""
+    """The state of a random op belongs to the session: a step with other fetches continues its stream."""
     number = tf.random.uniform([3], seed=7)
     other = tf.constant(1)
     with tf1.Session(clean) as session, tf1.Session("") as local:

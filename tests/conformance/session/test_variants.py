@@ -1,4 +1,5 @@
-"""Variants that a client meets: optionals in gradients, datasets written as graphs."""
+"""Ops with variant tensors as clients use them: optionals in gradients, datasets that are written as
+graphs."""
 
 import pytest
 import tensorflow as tf

@@ -1,5 +1,5 @@
 """Tasks die in the middle of training and come back; training goes on and ends well. How long it
-stood still is printed. tests/faults/training does this many times, at random steps."""
+stood still is printed. tests/faults/train does this many times, at random steps."""
 
 import random
 

@@ -1,9 +1,9 @@
 /* Decodes messages and encodes them again, for test_wire_roundtrip.py beside it.
  *
- * Standard input is a sequence of {length, name, length, message}, standard output answers each
- * with {code, length, bytes}: the message that was encoded again, or the text of the error. Lengths
- * and codes are 4 bytes, little-endian. The empty name asks for the names that are known, one a
- * line. Messages reach the decoders in pieces of 7, 100 and 100000 bytes, whose results must agree.
+ * Standard input is a sequence of {length, name, length, message}. The answer to each, on standard
+ * output, is {code, length, bytes}: the message encoded again, or the text of the error. Lengths
+ * and codes are 4 bytes, little-endian. The empty name asks for the known names, one per line.
+ * Messages reach the decoders in pieces of 7, 100 and 100000 bytes, whose results must agree.
  */
 #include <stdio.h>
 #include <stdlib.h>

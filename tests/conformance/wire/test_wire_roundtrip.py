@@ -1,10 +1,11 @@
-"""Every message of the wire, filled by genuine TensorFlow, through our codecs and back.
+"""Every message of the wire, filled by genuine TensorFlow, is decoded and encoded by our codecs.
 
 The build makes the program `wire_roundtrip` (decode, encode again) and `wire_messages.pb` (the
-descriptors of proto/). The descriptors are compared with TensorFlow's, field by field; then each
-message is filled at random with all fields that TensorFlow's own descriptor has, sent through, and
-must parse as the same message, and be the same bytes where protobuf has only one form. Tensors are
-compared with what TensorFlow's ParseTensor makes of the same bytes, accepted or refused.
+descriptors of proto/). The descriptors are compared with TensorFlow's, field by field. Then each
+message is filled at random with the fields of TensorFlow's own descriptor and sent through the
+program. The result must parse as the same message; where protobuf has only one form, its bytes must
+be the same. Tensors are compared with what TensorFlow's ParseTensor makes of the same bytes; both
+must accept or both must refuse them.
 """
 import importlib
 import mmap
@@ -28,7 +29,7 @@ from tensorflow.python.framework import dtypes
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 
-# Messages that stay bytes on our side, because only the tensor codec or nobody looks inside.
+# Messages that stay bytes on our side, because only the tensor codec reads them, or no code does.
 OPAQUE = {"tensorflow.TensorProto", "tensorflow.GraphDebugInfo", "tensorflow.SavedObjectGraph",
           "tensorflow.TypeSpecProto", "tensorflow.CoordinationServiceConfig"}
 # Messages that moved to another package in later versions; the wire is the same.
@@ -45,8 +46,8 @@ def import_all_messages():
 
 
 def add_compiled_files():
-    """The wheels have no Python for master.proto and worker.proto, but the C++ library carries
-    their descriptors, as every generated file of protobuf's does. They need any.proto's."""
+    """Adds master.proto and worker.proto, for which the wheels have no Python. The C++ library
+    carries their descriptors, as it does for all generated files. They import any.proto."""
     POOL.FindFileByName(any_pb2.DESCRIPTOR.name)
     library = next(pathlib.Path(tf.__file__).parent.glob("libtensorflow_cc.so*"))
     with open(library, "rb") as file, \
@@ -70,7 +71,7 @@ def message_class(descriptor):
 
 
 def is_repeated(field):
-    """Of a genuine field, in protobuf's old and new Python."""
+    """Whether a field is repeated, in old and new versions of protobuf's Python."""
     return field.is_repeated if hasattr(field, "is_repeated") else \
         field.label == Field.LABEL_REPEATED
 
@@ -186,7 +187,7 @@ INT_TYPES = {Field.TYPE_INT32: (-2**31, 2**31 - 1), Field.TYPE_INT64: (-2**63, 2
              Field.TYPE_UINT32: (0, 2**32 - 1), Field.TYPE_UINT64: (0, 2**64 - 1),
              Field.TYPE_FIXED32: (0, 2**32 - 1), Field.TYPE_FIXED64: (0, 2**64 - 1),
              Field.TYPE_SINT32: (-2**31, 2**31 - 1), Field.TYPE_SINT64: (-2**63, 2**63 - 1)}
-# Where a tensor must be: without one they are refused, or written with an empty one.
+# Fields that must have a tensor: a message without one is refused, or written with an empty one.
 WITH_TENSOR = ("tensorflow.NamedTensorProto", "tensorflow.RecvTensorResponse")
 
 
@@ -295,7 +296,7 @@ def fill(message, rng, depth=0):
 
 
 def is_canonical(message):
-    """Whether our bytes must be protobuf's: no map, and no field that we do not know."""
+    """Whether our bytes must be equal to protobuf's: the message has no map and no unknown field."""
     name = message.DESCRIPTOR.full_name
     if name in OPAQUE:
         return True
@@ -356,7 +357,7 @@ def shape_of(dims):
 
 
 def genuine_tensor(data, dtype):
-    """What TensorFlow makes of the bytes: an array, or None when it refuses them."""
+    """The array that TensorFlow parses from the bytes, or None if it refuses them."""
     try:
         return np.asarray(tf.raw_ops.ParseTensor(serialized=data, out_type=dtype).numpy())
     except (tf.errors.OpError, TypeError, ValueError):
@@ -468,7 +469,7 @@ def test_large_tensors(roundtrip):
 
 
 def test_strange_bytes_are_judged_alike(roundtrip):
-    """Bytes of real tensors with some changed: TensorFlow and we accept the same ones."""
+    """The bytes of real tensors with some changed: ours must accept exactly what TensorFlow accepts."""
     rng = random.Random(7)
     accepted = refused = 0
     for _ in range(3000):

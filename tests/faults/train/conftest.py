@@ -4,4 +4,4 @@ import pathlib
 import sys
 
 CONFORMANCE = pathlib.Path(__file__).resolve().parents[2] / "conformance"
-sys.path[:0] = [str(CONFORMANCE), str(CONFORMANCE / "training")]
+sys.path[:0] = [str(CONFORMANCE), str(CONFORMANCE / "train")]

@@ -1,4 +1,5 @@
-"""`downpour launch` with shell scripts as the program: TF_CONFIG, output, restarts, ends."""
+"""`downpour launch` with shell scripts as the program. Shows what each task gets in TF_CONFIG, how
+output is passed on, when tasks are restarted, and how and with which exit code the job ends."""
 
 import json
 import os
@@ -16,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import ports  # noqa: E402
 
 COMMAND = os.environ.get("DOWNPOUR", "build/downpour")
-# Which task this is, in the script's own words: "ps 0", "worker 1".
+# Sets $who to the script's own task, "ps 0" or "worker 1".
 WHO = r'''
 job=${TF_CONFIG#*\"type\": \"}; job=${job%%\"*}
 index=${TF_CONFIG#*\"index\": }; index=${index%%\}*}
@@ -53,7 +54,7 @@ class LaunchTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def test_ports_are_kept_for_the_tasks(self):
-        """Nobody else gets a task's port while the task is away."""
+        """No other process gets a task's port while the task is not listening."""
         script = f'echo "$TF_CONFIG" > {self.folder}/config; sleep 60'
         with subprocess.Popen([COMMAND, "launch", "--ps", "0", "--workers", "1", "--", "sh", "-c",
                                script]) as process:
@@ -190,6 +191,14 @@ class ProgressTest(unittest.TestCase):
         result = launch("--ps", "0", "--workers", "1", script=self.SCRIPT.replace("$1", "200"))
         self.assertRegex(result.stdout, r"\Aprogress \| step 200 of 200  100 %")
         self.assertIn("loss  0.2500  accuracy  50.0 %", result.stdout)
+
+    def test_display_goes_on_after_a_restore(self):
+        result = launch("--ps", "0", "--workers", "2", script='''
+            record() { echo "step=$1 last=200 local=5" >&$DOWNPOUR_PROGRESS_FD; }
+            record 150; sleep 1
+            [ $index = 0 ] && { record 60; sleep 0.2; record 61; }; sleep 1''')
+        self.assertRegex(result.stdout, r"progress \| step 150 of 200")
+        self.assertRegex(result.stdout, r"progress \| step 61 of 200")
 
     def test_nonsense_is_ignored(self):
         result = launch("--ps", "0", "--workers", "1",

@@ -1,4 +1,5 @@
-"""The command line as its users meet it: what it prints, with which code it ends, and when."""
+"""`downpour serve` from the command line: what it prints, on which addresses it listens, how it ends
+and with which exit code, and the messages for mistakes, --help and the manual pages."""
 
 import os
 import pathlib
@@ -25,7 +26,7 @@ def run(*arguments, **environment):
 
 
 class Server:
-    """A running `downpour serve`, up to its ready line."""
+    """A running `downpour serve` that has printed its ready line."""
 
     def __init__(self, *arguments, **environment):
         variables = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
@@ -48,7 +49,7 @@ class Server:
         self.process.communicate()
 
     def end(self, number=signal.SIGTERM):
-        """The exit code after a signal."""
+        """Sends a signal and gives the exit code."""
         self.process.send_signal(number)
         self.output, self.errors = self.process.communicate(timeout=60)
         return self.process.returncode

@@ -1,4 +1,8 @@
-"""The C example against a server, in its own process, and against nobody. usage: test_hello.py HELLO"""
+"""The example hello.c with a session on a server, with a session in its own process, and with a
+target that is not valid.
+
+usage: test_hello.py HELLO
+"""
 
 import os
 import signal
@@ -12,7 +16,7 @@ SUMS = "".join(f"hello, world: {number} + 40 = {number + 40}\n" for number in ra
 
 
 def hello(*arguments):
-    """Runs the example; gives its code, output and errors."""
+    """Runs the example; gives its exit code, standard output and standard error."""
     run = subprocess.run([HELLO, *arguments], capture_output=True, text=True, timeout=60,
                          check=False)
     return run.returncode, run.stdout, run.stderr

@@ -1,4 +1,7 @@
-"""The library in a program that is already running, as plugins and interpreters load it. usage: test_load.py LIBRARY"""
+"""libdownpour.so loaded with dlopen into a running program, as plugins and interpreters load it.
+
+usage: test_load.py LIBRARY
+"""
 
 import ctypes
 import os

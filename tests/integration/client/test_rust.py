@@ -1,11 +1,11 @@
-"""A binding made for TensorFlow's C library, on ours: the Rust crate `tensorflow` is built against
-libdownpour.so under the name libtensorflow.so, and runs its own examples.
+"""A binding that was made for TensorFlow's C library works with ours: the Rust crate `tensorflow` is
+built against libdownpour.so under the name libtensorflow.so, and runs its own examples.
 
 usage: test_rust.py LIBRARY
 
-Skipped without cargo, and when the crates can be had neither from the registry nor from its cache.
-The crate's build script would look for a library to download; ours only says where the library is.
-What was built stays in $DOWNPOUR_CACHE/rust (default: ~/.cache/downpour/rust) for the next time.
+Skipped without cargo, and if the crates are neither in the registry nor in its cache. The crate's
+own build script would download a library; the test replaces it by one that names ours. The build
+stays in $DOWNPOUR_CACHE/rust (default: ~/.cache/downpour/rust) for the next run.
 """
 
 import glob
@@ -73,7 +73,7 @@ def cargo(folder, *arguments, timeout, **environment):
 
 
 def fetch_all(folder):
-    """Whether all that a project needs is here, or came now: its build then asks nobody."""
+    """Downloads what a project depends on, if it is not there yet. True: the build works offline."""
     for options in (["--offline"], []):
         try:
             if cargo(folder, "fetch", "--quiet", *options, timeout=60).returncode == 0:
@@ -84,7 +84,7 @@ def fetch_all(folder):
 
 
 def fetch():
-    """The crates' sources; None when they cannot be had."""
+    """The folders with the crates' sources; None if they cannot be downloaded."""
     names = (f"tensorflow-{CRATE}", f"tensorflow-sys-{SYSTEM_CRATE}")
     if not all(map(crate_sources, names)):
         write(CACHE / "fetch" / "Cargo.toml", PROJECT)

@@ -1,4 +1,5 @@
-"""`make install` into an empty folder, and a program built with nothing but what is there.
+"""`meson install` into an empty folder: the command works, the manual pages are there, command and
+library keep to their budget of 10 MB, and a program builds with the installed files only.
 
 usage: test_install.py BUILD_FOLDER
 """

@@ -1,4 +1,5 @@
-"""An example under `downpour launch --restart` with one of its tasks killed on the way."""
+"""Runs an example under `downpour launch --restart` and kills one of its tasks on the way. Shared by
+the tests of this folder and tests/faults."""
 
 import os
 import pathlib
@@ -15,7 +16,7 @@ LIMIT = 1200 if SANITIZED else 400
 
 
 def task_of(pid):
-    """Which task a process is, by its TF_CONFIG: "ps 0"; None if it is none."""
+    """The task of a process, such as "ps 0", read from its TF_CONFIG; None if it has none."""
     try:
         environment = pathlib.Path(f"/proc/{pid}/environ").read_text(encoding="utf-8")
     except OSError:
@@ -25,7 +26,7 @@ def task_of(pid):
 
 
 def kill_task(launcher, task):
-    """Kills a task of a launcher."""
+    """Kills the launcher's child process that is this task."""
     children = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children")
     for pid in children.read_text(encoding="ascii").split():
         if task_of(pid) == task:
@@ -33,7 +34,8 @@ def kill_task(launcher, task):
 
 
 def run_and_kill(victim, folder, *arguments):
-    """Kills the task once a few hundred steps are done; the job must end well all the same."""
+    """Trains linreg and kills the task after some 300 steps. The launcher must restart the task, and
+    the job must end with the right weights."""
     process = subprocess.Popen([COMMAND, "launch", "--ps", "1", "--workers", "2", "--restart",
                                 "--", EXAMPLES / "linreg", "--dir", folder, *arguments],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,5 +1,5 @@
-"""Synchronous training with a spare worker: each update takes the first two gradients of three
-workers, so that one of them may stand still, or die, and the others go on.
+"""Synchronous training with a backup worker. Each update takes the first two gradients that arrive
+from three workers, so that training goes on when one worker is stopped or killed.
 
 usage: test_backup.py EXAMPLES_FOLDER
 """
@@ -21,7 +21,7 @@ STEPS = 2000
 
 
 class Task:
-    """One process of the cluster, and what it has said."""
+    """One process of the cluster, with its output."""
 
     def __init__(self, cluster, job, index):
         config = {"cluster": cluster, "task": {"type": job, "index": index}}
@@ -75,7 +75,7 @@ class BackupTest(unittest.TestCase):
         self.workers[2].signal(signal.SIGSTOP)
         self.check_answer(self.workers[0])
         self.check_answer(self.workers[1])
-        # It finds that all is done, and with it the parameter server ends.
+        # The worker finds that training is done and ends, and then the parameter server ends.
         self.workers[2].signal(signal.SIGCONT)
         code, output = self.workers[2].end()
         self.assertEqual(code, 0, output)

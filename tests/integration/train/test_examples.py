@@ -1,4 +1,5 @@
-"""The C examples on small local clusters: async and sync, restarted, with tasks killed.
+"""The C examples on small local clusters: asynchronous and synchronous training, continued from a
+checkpoint, with the parameter server killed, and with mistakes on the command line.
 
 usage: test_examples.py EXAMPLES_FOLDER
 """
@@ -28,7 +29,7 @@ def launch(*command, ps=1, workers=2, options=()):
 
 
 def write_digits(folder, count):
-    """MNIST's four files with few examples, which are soon read and tested."""
+    """Writes the four files of MNIST with only `count` black images each."""
     for name in ("train", "t10k"):
         with gzip.open(folder / f"{name}-images-idx3-ubyte.gz", "wb", 1) as file:
             file.write(struct.pack(">IIII", 0x803, count, 28, 28) + bytes(count * 28 * 28))

@@ -66,7 +66,7 @@ static void both_forms_agree_at_every_length(void **state) {
   free(noise);
 }
 
-/* Lengths that no memory holds: joining a to b in two steps or one is the same. */
+/* Lengths larger than any memory: combining in one step or in two must give the same. */
 static void combining_is_associative_for_huge_lengths(void **state) {
   (void)state;
   uint64_t huge = UINT64_C(1) << 62, more = UINT64_C(0x123456789abcdef);
@@ -110,7 +110,7 @@ static void fingerprints_are_tensorflows(void **state) {
   }
 }
 
-/* As SdcaFprint gives them. */
+/* Expected values are those of TensorFlow's op SdcaFprint. */
 static void long_fingerprints_are_tensorflows(void **state) {
   (void)state;
   static const struct {

@@ -1,4 +1,4 @@
-/* The log: what a line looks like, who is heard, and the clock it shares a program with. Standard
+/* The log: the form of a line, and which rooms and levels are written; and the clock. Standard
  * error goes to a file while a line is written. */
 #include <stdarg.h>
 #include <stddef.h>

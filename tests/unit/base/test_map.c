@@ -91,7 +91,7 @@ static void a_map_behaves_as_an_array(void **state) {
   dp_map_destroy(map);
 }
 
-/* Each bit of the input should turn about half of the output. */
+/* Flipping one bit of the input should flip about half of the bits of the output. */
 static void the_hash_mixes(void **state) {
   (void)state;
   for (size_t length = 1; length <= 70; length++) {

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/refcount.h"
 
-/* Under a sanitizer too, too much memory is an answer and not the end. */
+/* Under a sanitizer too, a request for too much memory must return NULL and not end the program. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
   return "allocator_may_return_null=1";

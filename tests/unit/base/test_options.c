@@ -1,4 +1,4 @@
-/* Options: every form and kind, what a wrong command line is told, and the shape of the help. */
+/* Options: every form and kind, the errors for wrong command lines, and the layout of the help. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -64,7 +64,7 @@ static void words_are_tensorflows(void **state) {
   assert_memory_equal(words, golden_words, sizeof(words));
 }
 
-/* However it is cut, a stream is the same, also over the carries of the counter. */
+/* A stream has the same words in whatever pieces it is made, also across carries of the counter. */
 static void fill_and_skip_agree_with_next(void **state) {
   (void)state;
   enum { GROUPS = 1000 };

@@ -1,4 +1,4 @@
-/* Views, builders, numbers in and out. */
+/* Text: views, the string builder, reading and writing of numbers. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Short ways to make nodes and tensors, for the tests of the C API. Every function expects that it
+/* Short ways to make nodes and tensors, for the tests of the C API. Every function asserts that it
  * succeeds. */
 #ifndef DP_TESTS_CLIENT_NODES_H
 #define DP_TESTS_CLIENT_NODES_H
@@ -16,7 +16,7 @@ static inline void expect_ok(const TF_Status *status) {
     fail_msg("code %d: %s", TF_GetCode(status), TF_Message(status));
 }
 
-/* Clears it too: genuine TensorFlow leaves an old error in place where a call succeeds. */
+/* Also clears the status: genuine TensorFlow does not clear an old error when a call succeeds. */
 static inline void expect_error(TF_Status *status, TF_Code code, const char *part) {
   assert_int_equal(TF_GetCode(status), code);
   if (!strstr(TF_Message(status), part))

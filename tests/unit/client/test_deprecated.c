@@ -1,5 +1,6 @@
-/* Sessions of before there were graphs, and the list of kernels. Uses the public C API alone:
- * genuine TensorFlow passes it too. */
+/* TF_DeprecatedSession, the session API from before TF_Graph, and the list of kernels. Uses only
+ * the public C API: tests/conformance/client/test_programs.py also runs it with genuine TensorFlow.
+ */
 #include "nodes.h"
 
 /* a + b, as a serialized GraphDef. */
@@ -84,7 +85,7 @@ static void test_partial_run(void **state) {
   TF_DeleteTensor(sum);
 }
 
-/* A KernelList of kernels: field 1, each with the op's name as its field 1. */
+/* The message is a KernelList: field 1 is a kernel, whose field 1 is the op's name. */
 static void test_kernels(void **state) {
   fixture *f = *state;
   TF_Buffer *one = TF_GetRegisteredKernelsForOp("MatMul", f->status);

@@ -1,5 +1,6 @@
-/* Functions of the C API: made from a graph, copied into another, called there; and constants that
- * are evaluated. Uses the public C API alone: genuine TensorFlow passes it too. */
+/* TF_Function: made from a graph or from bytes, copied into another graph and called there; then
+ * TF_TryEvaluateConstant. Uses only the public C API: tests/conformance/client/test_programs.py
+ * also runs it with genuine TensorFlow. */
 #include "nodes.h"
 
 static TF_Output unary(TF_Graph *graph, const char *op, const char *name, TF_Output x) {
@@ -8,7 +9,7 @@ static TF_Output unary(TF_Graph *graph, const char *op, const char *name, TF_Out
   return finish(desc);
 }
 
-/* f(x, y) = x * y + x, with names that a function cannot keep. */
+/* f(x, y) = x * y + x. The node names are not valid argument names and must be changed. */
 static TF_Function *make(unsigned char with_hash, TF_Status *status) {
   TF_Graph *graph = TF_NewGraph();
   TF_Output inputs[] = {placeholder(graph, "Scope/X"), placeholder(graph, "y")};
@@ -50,7 +51,7 @@ static void test_call(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_GraphCopyFunction(graph, function, NULL, status);
   expect_ok(status);
-  TF_GraphCopyFunction(graph, function, NULL, status); /* the same again is no mistake */
+  TF_GraphCopyFunction(graph, function, NULL, status); /* the same function again is no error */
   expect_ok(status);
   TF_DeleteFunction(function);
   assert_int_equal(TF_GraphNumFunctions(graph), 1);

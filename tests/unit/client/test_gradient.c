@@ -1,5 +1,6 @@
-/* Gradients: against finite differences of what an in-process session computes, as slices, and the
- * contract of TF_AddGradients. tests/conformance/client compares many more with TensorFlow's. */
+/* Gradients compared with finite differences that an in-process session computes; sparse gradients;
+ * the contract of TF_AddGradients. tests/conformance/client compares many more gradients with those
+ * of TensorFlow. */
 #include <downpour.h>
 #include <math.h>
 #include "client/gradient.h"
@@ -52,7 +53,7 @@ static double total(fixture *f, TF_Output feed, TF_Tensor *value, TF_Output fetc
   return sum;
 }
 
-/* Every element of x in turn a little more and a little less; all in doubles. */
+/* Compares the gradient with central differences, one element of x at a time, in double. */
 static void expect_slope(fixture *f, TF_Output y, TF_Output x, dp_dims shape, double low) {
   assert_string_equal(dp_scope_message(f->scope), "");
   TF_Output dy;
@@ -113,8 +114,7 @@ static void test_convolution(void **state) {
   expect_slope(f, dp_square(s, pooled), x, DP_SHAPE(1, 4, 4, 1), -0.5);
 }
 
-/* Rows by batch along any axis, and sums of products with labels that come twice or are not
- * named. */
+/* GatherV2 with batch dimensions, and Einsum with repeated labels and with "...". */
 static void test_batches(void **state) {
   fixture *f = *state;
   dp_scope *s = f->scope;
@@ -193,7 +193,7 @@ static void test_loop(void **state) {
   expect_slope(f, ends[1], x, DP_SHAPE(2), 0.2);
 }
 
-/* Adds a function of one argument to the graph: x sin(x), or with noise on top. */
+/* Adds a function of one argument to the graph: x sin(x), plus random noise if `is_noisy`. */
 static void add_function(fixture *f, const char *name, bool is_noisy) {
   TF_Graph *body = TF_NewGraph();
   dp_scope *s = dp_scope_create(body);
@@ -267,7 +267,7 @@ static void test_contract(void **state) {
   int before = count_operations(f->graph);
   TF_AddGradientsWithPrefix(f->graph, "back", ys, 1, xs, 1, NULL, f->status, dys);
   expect_error(f->status, TF_INVALID_ARGUMENT, "prefix [back] conflicts with existing node");
-  /* No gradient is known for this one: nothing of what was built before stays. */
+  /* RandomGammaGrad has no gradient: all nodes that were added before the error are removed. */
   TF_Output odd = dp_square(s, dp_random_gamma_grad(s, x, x));
   before = count_operations(f->graph);
   TF_AddGradients(f->graph, &odd, 1, xs, 1, NULL, f->status, dys);

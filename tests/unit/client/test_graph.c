@@ -1,4 +1,5 @@
-/* Building graphs: what follows from inputs, what is refused, and what can be asked. */
+/* TF_Graph and TF_OperationDescription: attributes that follow from inputs, operations that are
+ * refused with the right message, and every query of operations, attributes and ops. */
 #include "nodes.h"
 
 static void test_edges(void **state) {

@@ -1,4 +1,5 @@
-/* GraphDefs out of one graph and into another, with everything the options can say. */
+/* TF_GraphImportGraphDef: the GraphDef of one graph is imported into another, with each of the
+ * import options. A failed import leaves no node behind. */
 #include "nodes.h"
 
 /* a, b = placeholders; sum = a + b; twice = sum + sum with a control input from a. */

@@ -1,5 +1,5 @@
-/* Scopes and generated constructors: names, devices, control inputs, defaults, lists, constants,
- * errors that stick. */
+/* dp_scope and the generated constructors: names, devices, control inputs, default attributes,
+ * lists, constants, and errors that stick to the scope. */
 #include <downpour.h>
 #include "nodes.h"
 
@@ -209,12 +209,41 @@ static void test_runs(void **state) {
   TF_DeleteStatus(status);
 }
 
+/* A program that was compiled when OneHot had no axis yet, and one whose struct has no size. */
+static void test_options_of_other_sizes(void **state) {
+  dp_scope *scope = ((fixture *)*state)->scope;
+  TF_Output ids = dp_const_vector(scope, DP_INTS(0, 1)), depth = dp_const_int32(scope, 2);
+  TF_Output on = dp_const_float(scope, 1), off = dp_const_float(scope, 0);
+  dp_one_hot_options options = DP_OPTIONS(dp_one_hot, .axis = 0, .name = "hot");
+  TF_Output output = dp_one_hot_with_options(scope, ids, depth, on, off, &options);
+  assert_int_equal(int_attr(output.oper, "axis"), 0);
+  options.options_size = offsetof(dp_one_hot_options, axis);
+  output = dp_one_hot_with_options(scope, ids, depth, on, off, &options);
+  expect_name(output, "hot_1");
+  assert_int_equal(int_attr(output.oper, "axis"), -1);
+  options.options_size = sizeof(options) + 64;
+  options.axis = 1;
+  output = dp_one_hot_with_options(scope, ids, depth, on, off, &options);
+  assert_int_equal(int_attr(output.oper, "axis"), 1);
+  output = dp_one_hot_with_options(scope, ids, depth, on, off, NULL);
+  expect_name(output, "OneHot");
+  assert_int_equal(int_attr(output.oper, "axis"), -1);
+  options.options_size = 0;
+  assert_null(dp_one_hot_with_options(scope, ids, depth, on, off, &options).oper);
+  assert_int_equal(dp_scope_code(scope), TF_INVALID_ARGUMENT);
+}
+
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(test_names),  TEST(test_defaults),           TEST(test_lists),
-      TEST(test_places), TEST(test_first_error_sticks), TEST(test_bad_calls),
+      TEST(test_names),
+      TEST(test_defaults),
+      TEST(test_lists),
+      TEST(test_places),
+      TEST(test_first_error_sticks),
+      TEST(test_bad_calls),
       TEST(test_runs),
+      TEST(test_options_of_other_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

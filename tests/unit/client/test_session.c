@@ -1,4 +1,5 @@
-/* Sessions in this process: steps, growing graphs, partial runs, devices, failures. */
+/* TF_Session without a target, in this process: steps, a graph that grows between steps, partial
+ * runs, devices, metadata, many threads, TF_Reset, failures. */
 #include <pthread.h>
 #include "nodes.h"
 
@@ -260,7 +261,7 @@ static void test_threads(void **state) {
   TF_DeleteGraph(graph);
 }
 
-/* The sessions of the process lose their variables and end; new ones are not concerned. */
+/* TF_Reset ends the sessions of the process; a session that is made later works. */
 static void test_reset(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_Status *status = TF_NewStatus();

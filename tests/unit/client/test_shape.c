@@ -1,5 +1,5 @@
-/* Shapes that the graph tells before anything runs. Uses the public C API alone: genuine TensorFlow
- * passes it too. */
+/* Shapes that are inferred while a graph is built. Uses only the public C API:
+ * tests/conformance/client/test_programs.py also runs it with genuine TensorFlow. */
 #include "nodes.h"
 
 static TF_Output shaped(TF_Graph *graph, const char *name, const int64_t *dims, int rank) {
@@ -64,7 +64,7 @@ static void test_shapes(void **state) {
   TF_DeleteGraph(graph);
 }
 
-/* What is set is merged with what is known, and seen by what follows. */
+/* TF_GraphSetTensorShape merges its shape with the known one; later operations see the result. */
 static void test_set(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_Status *status = TF_NewStatus();
@@ -79,7 +79,7 @@ static void test_set(void **state) {
   TF_DeleteGraph(graph);
 }
 
-/* What cannot be is refused where it is added, and leaves nothing behind. */
+/* An operation whose inputs do not fit is refused when it is added, and no node stays. */
 static void test_refused(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_Status *status = TF_NewStatus();
@@ -100,7 +100,7 @@ static void test_refused(void **state) {
   TF_DeleteGraph(graph);
 }
 
-/* A value that is used twice at every step is looked at once. */
+/* 100 additions x + x have 2^100 paths from the end to the start: inference must not walk them. */
 static void test_many_paths(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_Output x = shaped(graph, "x", DIMS(2, 3), 2);

@@ -1,4 +1,5 @@
-/* Statuses, buffers, strings and tensors of the C API. */
+/* The value types of the C API: TF_Status, TF_Buffer, TF_TString and TF_Tensor, with what each
+ * function promises about ownership and alignment. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-/* Loops of the C API by their contract: what they compute, and what is refused. Their gradients are
- * in test_gradient.c. */
+/* TF_NewWhile and TF_FinishWhile: what the loops compute, and which parameters are refused.
+ * Gradients of loops are in test_gradient.c. */
 #include <downpour.h>
 #include "nodes.h"
 
-/* while (i < limit) i = i + step; `limit` and `step` come in as inputs. */
+/* while (i < limit) i = i + step, step = step * 2. All three are inputs of the loop. */
 static TF_WhileParams start(TF_Graph *graph, dp_scope *scope, TF_Status *status) {
   TF_Output inputs[] = {dp_const_float(scope, 0), dp_placeholder(scope, TF_FLOAT, .name = "limit"),
                         dp_const_float(scope, 3)};
@@ -16,7 +16,7 @@ static TF_WhileParams start(TF_Graph *graph, dp_scope *scope, TF_Status *status)
   dp_scope_destroy(condition);
   dp_scope *body = dp_scope_create(loop.body_graph);
   loop.body_outputs[0] = dp_add(body, loop.body_inputs[0], loop.body_inputs[2]);
-  loop.body_outputs[1] = loop.body_inputs[1]; /* as it is */
+  loop.body_outputs[1] = loop.body_inputs[1]; /* passed on unchanged */
   loop.body_outputs[2] = dp_mul(body, loop.body_inputs[2], dp_const_float(body, 2));
   assert_true(dp_scope_ok(body));
   dp_scope_destroy(body);
@@ -71,7 +71,7 @@ static void test_refused(void **state) {
   TF_DeleteGraph(graph);
 }
 
-/* A condition that is no truth value: the graph is as before. */
+/* A condition that is no boolean is refused, and no node stays in the graph. */
 static void test_bad_condition(void **state) {
   TF_Graph *graph = TF_NewGraph();
   TF_Status *status = TF_NewStatus();
@@ -81,7 +81,7 @@ static void test_bad_condition(void **state) {
   expect_ok(status);
   int before = count_operations(graph);
   dp_scope *inner = dp_scope_create(loop.cond_graph);
-  loop.cond_output = dp_identity(inner, loop.cond_inputs[0]); /* no truth value */
+  loop.cond_output = dp_identity(inner, loop.cond_inputs[0]); /* a float */
   dp_scope_destroy(inner);
   loop.body_outputs[0] = loop.body_inputs[0];
   loop.name = "bad";

@@ -1,5 +1,5 @@
-/* Tasks of a cluster in one process: each has its collectives and boards, and a peer table that
- * calls the other task's functions on a pool, as if over a network. */
+/* A cluster in one process, for the tests of this folder: each task has its collectives and boards,
+ * and a peer table that calls the other tasks' functions on a pool, as if over a network. */
 #ifndef DP_TEST_COLLECTIVE_MEMBERS_H
 #define DP_TEST_COLLECTIVE_MEMBERS_H
 
@@ -27,7 +27,7 @@ typedef struct test_task {
   dp_collectives *collectives;
   dp_board *board;
   atomic_bool is_dead;  /* calls to it fail */
-  uint64_t incarnation; /* goes up with each start */
+  uint64_t incarnation; /* increases with each start */
 } test_task;
 
 struct test_cluster {
@@ -37,7 +37,7 @@ struct test_cluster {
   test_task tasks[MOST_TASKS];
 };
 
-/* What came of one member. */
+/* The outcome of one member. */
 typedef struct outcome {
   dp_dtype dtype;
   dp_event done;
@@ -192,7 +192,7 @@ static inline void add(void *arg, void *to, const void *left, const void *right,
       ((int32_t *)to)[i] = ((const int32_t *)left)[i] + ((const int32_t *)right)[i];
     else if (one->dtype == DP_INT64)
       ((int64_t *)to)[i] = ((const int64_t *)left)[i] + ((const int64_t *)right)[i];
-    else /* halves: their bits, which is as good as any other sum here */
+    else /* halves: adds their bits as integers, which is good enough for these tests */
       ((uint16_t *)to)[i] = (uint16_t)(((const uint16_t *)left)[i] + ((const uint16_t *)right)[i]);
   }
 }
@@ -206,7 +206,7 @@ static inline void record(void *arg, dp_status *status, dp_tensor *result) {
   dp_event_notify(&one->done);
 }
 
-/* A member with everything but kind, shape and input; its merging is adding. */
+/* A member with everything set but kind, shape and input; it merges by adding. */
 static inline dp_collective_member cluster_member(test_cluster *cluster, int task, int device,
                                                   dp_dtype dtype, outcome *one) {
   static char devices[MOST_TASKS][MOST_DEVICES][80];

@@ -1,5 +1,5 @@
-/* The algorithms, with members as threads' work in one process: 2 to 5 tasks, one or several
- * devices each, chunks of all sizes, all dtypes, several rings. */
+/* The algorithms, with all members in one process: 2 to 5 tasks with one or several devices each,
+ * chunks of all sizes, all dtypes, several rings. */
 #include "members.h"
 
 typedef struct meeting {
@@ -41,7 +41,7 @@ static void put(dp_dtype dtype, void *data, int64_t at, int64_t value) {
   }
 }
 
-/* What member `rank` brings at place i. */
+/* Element i of the input of member `rank`. */
 static int64_t value_at(int rank, int64_t i) {
   return (i % 11) * (rank + 1) + rank;
 }
@@ -80,7 +80,7 @@ static void come_range(void *arg, int64_t begin, int64_t end) {
     come(arg, (int)i);
 }
 
-/* What everybody must have at place i. */
+/* Element i of the result that every member must get. */
 static int64_t expected_at(const meeting *all, int rank, int64_t i) {
   int64_t sum = 0;
   int64_t row = all->count / size_of(all);
@@ -195,7 +195,7 @@ static void all_to_all(meeting *all) {
   }
 }
 
-/* The same keys again and again: what is remembered must not stand in the way. */
+/* The same keys in many steps: what is remembered of earlier steps must not disturb later ones. */
 static void the_same_instance(meeting *all) {
   for (int i = 0; i < 6; i++) {
     all->kind = i % 2 ? DP_COLLECTIVE_REDUCTION : DP_COLLECTIVE_BROADCAST;

@@ -1,5 +1,5 @@
-/* What goes wrong: members that never come, die, give up or want something else. Nobody waits for
- * ever, and the error says who is missing. Also the board and the step ids by themselves. */
+/* Failures: members that never come, die, give up or want something else. No member waits for ever,
+ * and the error names the missing ones. Also tests of the board and of the step ids. */
 #include "members.h"
 
 static dp_tensor make_floats(int64_t count) {
@@ -42,7 +42,7 @@ static void expect(outcome *one, dp_code code, const char *words) {
   dp_tensor_deinit(&one->result);
 }
 
-/* All members of the cluster in good order. */
+/* All members of the cluster run a collective, which must succeed. */
 static void meet(test_cluster *cluster) {
   outcome members[MOST_TASKS];
   for (int i = 0; i < cluster->task_count; i++)
@@ -124,7 +124,7 @@ static void ignore_source(void *arg, dp_status *status, int32_t source_rank) {
   assert_null(status);
 }
 
-/* A member says what it comes for, and dies before it takes its chunk. */
+/* A member reports its instance to the leader, and dies before it takes its chunk. */
 static void come_and_die(test_cluster *cluster, int task) {
   outcome unused;
   dp_collective_member member = cluster_member(cluster, task, 0, DP_FLOAT, &unused);
@@ -190,8 +190,8 @@ static void test_other_shapes_and_kinds(void **unused) {
   }
 }
 
-/* A restarted task has another incarnation and knows nothing of the group. The others must notice,
- * fail once, and find together again. */
+/* A restarted task has another incarnation and knows nothing of the group. The others must notice
+ * that, fail once, and then form the group again. */
 static void test_a_member_restarts(void **unused) {
   test_cluster *cluster = cluster_create(3, 1, 0);
   meet(cluster);
@@ -343,7 +343,7 @@ static void test_step_ids(void **unused) {
     assert_int_equal(dp_collectives_next_step(leader, 5), next + i + 1);
     dp_collectives_end_step(other, 5, i < 2);
   }
-  assert_false(dp_collectives_begin_step(other, 5, &id)); /* it failed: who knows who has counted */
+  assert_false(dp_collectives_begin_step(other, 5, &id)); /* it failed: the counts may differ */
   assert_true(dp_collectives_begin_step(leader, 5, &id));
   assert_true(dp_collectives_begin_step(leader, 5, &id)); /* two at once */
   assert_int_equal(id, next + 4);

@@ -1,5 +1,6 @@
-/* Messages by hand, for the tests of this folder: node("x", "Neg", "a b:1 ^c", type("T", DP_FLOAT),
- * NULL). Everything lives in the arena `arena`, which set_up makes and tear_down ends. */
+/* Helpers that build messages, for the tests of this folder: node("x", "Neg", "a b:1 ^c",
+ * type("T", DP_FLOAT), NULL). Everything lives in `arena`, which set_up creates and tear_down
+ * destroys. */
 #ifndef DP_TESTS_GRAPH_TEST_H
 #define DP_TESTS_GRAPH_TEST_H
 

@@ -1,4 +1,4 @@
-/* Attribute values: equality, hash, text, and the way to messages and back. */
+/* Attribute values: equality, hash, text, and conversion to messages and back. */
 #include "graph_test.h"
 
 static dp_tensor_array tensors;

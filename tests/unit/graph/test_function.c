@@ -1,5 +1,5 @@
-/* Functions: libraries that grow and refuse, bodies that are written out, and those that cannot be.
- */
+/* Functions: adding to libraries, and what they refuse; bodies that become graphs, and bodies that
+ * are wrong. */
 #include <pthread.h>
 
 #include "graph_test.h"
@@ -309,7 +309,7 @@ static void test_gradients(void **state) {
   dp_library_release(library);
 }
 
-/* A failed import takes its functions and gradients back. */
+/* A failed import removes the functions and gradients that it added. */
 static void test_undo(void **state) {
   dp_graph *to = dp_graph_create(NULL);
   Tensorflow__GraphDef *message = graph(NULL);
@@ -332,7 +332,7 @@ static void test_undo(void **state) {
   dp_graph_destroy(to);
 }
 
-/* A little message must not become a giant body. */
+/* A small message must not become a giant body. */
 static void test_hostile_numbers(void **state) {
   function_message *function = empty_function("f");
   add_attr(function, "N", "int");

@@ -1,4 +1,4 @@
-/* Importing GraphDefs: what comes in right, and what is refused without leaving a trace. */
+/* Importing GraphDefs: the graph that results, and errors, which must leave the graph as it was. */
 #include "graph_test.h"
 
 static const entry none = NULL;

@@ -1,4 +1,5 @@
-/* The op table: every line parses, lookups find what is there and nothing else, threads agree. */
+/* The op table: every line parses, lookups find every op and nothing else, all threads get the same
+ * op. */
 #include <pthread.h>
 
 #include "graph_test.h"

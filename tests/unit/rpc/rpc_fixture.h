@@ -5,6 +5,8 @@
  *   /test/Later   the same from another thread, after 20 ms
  *   /test/Slow    yields, then works for 300 ms on the network thread before it echoes
  *   /test/Hold    is not answered before its scope is triggered, then fails with the scope's status
+ *   /test/Alive   echoes; while `silent` is set, it is kept like Keep
+ *   /test/Block   holds its network thread until `blocked` is 0 again
  *   /test/Keep    is not answered until release_kept()
  *   /test/Fail    fails with INVALID_ARGUMENT and the request's bytes as message */
 #ifndef DP_TESTS_RPC_FIXTURE_H
@@ -41,6 +43,7 @@ typedef struct fixture {
   atomic_int held;      /* calls of Hold and Slow that have arrived */
   atomic_int cancelled; /* of them, those whose scope was triggered */
   atomic_int cancel_code;
+  atomic_int silent, blocked;
   atomic_int finished; /* client calls that are over */
   atomic_int codes[17];
 } fixture;
@@ -153,7 +156,15 @@ static inline bool handle(void *arg, dp_rpc_call *call) {
     echo(call);
   } else if (strcmp(path, "/test/Hold") == 0) {
     hold(test, call);
-  } else if (strcmp(path, "/test/Keep") == 0) {
+  } else if (strcmp(path, "/test/Alive") == 0 && !atomic_load(&test->silent)) {
+    echo(call);
+  } else if (strcmp(path, "/test/Block") == 0) {
+    atomic_fetch_add(&test->held, 1);
+    dp_rpc_yield();
+    while (atomic_load(&test->blocked))
+      dp_clock_sleep(MILLISECOND);
+    echo(call);
+  } else if (strcmp(path, "/test/Keep") == 0 || strcmp(path, "/test/Alive") == 0) {
     pthread_mutex_lock(&test->mutex);
     test->kept[test->kept_count++] = call;
     pthread_mutex_unlock(&test->mutex);
@@ -192,7 +203,8 @@ static inline dp_rpc_server *start_server(fixture *test, int port) {
   char address[32];
   snprintf(address, sizeof(address), "127.0.0.1:%d", port);
   const char *addresses[] = {address};
-  dp_rpc_server_options options = {.addresses = addresses, .address_count = 1};
+  dp_rpc_server_options options = {
+      .addresses = addresses, .address_count = 1, .urgent_path = "/test/Alive"};
   dp_rpc_server *server;
   assert_ok(dp_rpc_server_create(&options, handle, test, &server));
   assert_ok(dp_rpc_server_start(server));
@@ -202,7 +214,7 @@ static inline dp_rpc_server *start_server(fixture *test, int port) {
 static inline dp_rpc_channel *channel_to(dp_rpc_client *client, int port) {
   char target[32];
   snprintf(target, sizeof(target), "127.0.0.1:%d", port);
-  return dp_rpc_channel_create(client, target);
+  return dp_rpc_channel_create(client, target, NULL);
 }
 
 static inline int set_up(void **state) {

@@ -35,7 +35,7 @@ static void dead_address_fails_fast(void **state) {
 
 static void unknown_name_fails_fast(void **state) {
   fixture *test = *state;
-  dp_rpc_channel *channel = dp_rpc_channel_create(test->client, "no-such-host.invalid:2222");
+  dp_rpc_channel *channel = dp_rpc_channel_create(test->client, "no-such-host.invalid:2222", NULL);
   dp_rope request = text_rope("x"), response = {0};
   dp_status *status = dp_rpc_channel_call_and_wait(
       channel, "/test/Echo", &request, seconds_from_now(20), NULL, DP_RPC_FAIL_FAST, &response);

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/event.h"
 #include "base/memory.h"
-#include "kernels/shared/family.h"
+#include "kernels/families.h"
 #include "runtime/executor.h"
 
 #define SHARED __attribute__((unused)) static

@@ -4,9 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 #include "base/event.h"
 #include "base/memory.h"
+#include "runtime/kernel.h"
 #include "runtime/rendezvous.h"
 
 typedef struct answer {
@@ -142,31 +145,194 @@ static void waiting_receivers_can_be_listed(void **state) {
   dp_rendezvous_release(rendezvous);
 }
 
-/* ---- Remote keys ---- */
+/* ---- Edges ---- */
 
-static bool is_far(void *remote, dp_view key) {
-  return dp_view_starts_with(key, "far");
+#define HERE "/job:worker/replica:0/task:0/device:CPU:0"
+#define THERE "/job:ps/replica:0/task:1/device:CPU:0"
+
+typedef struct asked {
+  int count;
+  char key[256];
+} asked;
+
+/* Everything of the job "ps" is far; its peer is the router's argument. */
+static dp_status *resolve(void *arg, const dp_rendezvous_key *key, bool is_sender,
+                          dp_edge_route *route_out) {
+  const dp_device_name *other = is_sender ? &key->destination : &key->source;
+  route_out->is_remote = strcmp(other->job, "ps") == 0;
+  route_out->peer = route_out->is_remote && !is_sender ? arg : NULL;
+  return NULL;
 }
 
-static void receive_far(void *remote, int64_t step_id, dp_view key, dp_cancel *cancel,
-                        dp_rendezvous_done_fn done, void *arg) {
+static void make_edge(dp_transfer_edge *edge, const char *from, const char *to, bool is_sender,
+                      void *peer) {
+  dp_edge_router router = {resolve, peer};
+  assert_null(dp_transfer_edge_init(edge, dp_view_of(from), 0xab, dp_view_of(to),
+                                    dp_view_of("edge_1_w"), is_sender, &router));
+}
+
+static void receive_far(void *remote, int64_t step_id, const dp_transfer_edge *edge, dp_view key,
+                        dp_cancel *cancel, dp_rendezvous_done_fn done, void *arg) {
+  asked *peer = edge->route.peer;
   assert_int_equal(step_id, 42);
+  peer->count++;
+  snprintf(peer->key, sizeof(peer->key), "%.*s", (int)key.length, key.data);
   dp_tensor value = {0};
   assert_null(dp_tensor_scalar_int64(99, &value));
   done(arg, NULL, &value, false);
   dp_tensor_deinit(&value);
 }
 
-static void remote_keys_leave_through_the_table(void **state) {
-  static const dp_rendezvous_remote_ops ops = {is_far, receive_far, NULL};
-  dp_rendezvous *rendezvous = dp_rendezvous_create(42, &ops, NULL);
-  answer far = {0}, near = {0};
-  dp_rendezvous_receive(rendezvous, dp_view_of("far;a"), NULL, remember, &far);
+static const dp_rendezvous_remote_ops far_ops = {.receive = receive_far};
+
+static void a_far_edge_leaves_through_the_table(void **state) {
+  dp_rendezvous *rendezvous = dp_rendezvous_create(42, &far_ops, NULL);
+  asked peer = {0};
+  dp_transfer_edge edge;
+  make_edge(&edge, THERE, HERE, false, &peer);
+  assert_true(edge.route.is_remote);
+  answer far = {0}, looped = {0}, near = {0};
+  dp_rendezvous_receive_along(rendezvous, &edge, 0, 0, NULL, remember, &far);
   assert_int_equal(far.value, 99);
-  dp_rendezvous_receive_local(rendezvous, dp_view_of("far;a"), NULL, remember, &near);
+  assert_string_equal(peer.key, THERE ";00000000000000ab;" HERE ";edge_1_w;0:0");
+  dp_rendezvous_receive_along(rendezvous, &edge, 7, 3, NULL, remember, &looped);
+  assert_int_equal(looped.value, 99);
+  assert_string_equal(peer.key, THERE ";00000000000000ab;" HERE ";edge_1_w;7:3");
+  /* A peer that asks for the same key is answered from here. */
+  dp_rendezvous_receive(rendezvous, dp_view_of(peer.key), NULL, remember, &near);
   assert_int_equal(near.count, 0);
+  assert_int_equal(peer.count, 2);
   dp_rendezvous_release(rendezvous);
   assert_int_equal(near.count, 1);
+  dp_transfer_edge_deinit(&edge);
+}
+
+/* What is sent along an edge is found by the text of its key: so ask peers and fetches. */
+static void a_sender_parks_its_value_under_the_key(void **state) {
+  dp_rendezvous *rendezvous = dp_rendezvous_create(42, &far_ops, NULL);
+  dp_transfer_edge edge;
+  make_edge(&edge, HERE, THERE, true, NULL);
+  assert_true(edge.route.is_remote);
+  assert_null(edge.route.peer);
+  for (int64_t i = 0; i < 2; i++) {
+    dp_value value = {0};
+    assert_null(dp_tensor_scalar_int64(i + 5, &value.tensor));
+    assert_null(dp_rendezvous_send_along(rendezvous, &edge, (uint64_t)i, i, &value, false));
+  }
+  answer outside = {0}, inside = {0};
+  const char *keys[] = {HERE ";00000000000000ab;" THERE ";edge_1_w;0:0",
+                        HERE ";00000000000000ab;" THERE ";edge_1_w;1:1"};
+  dp_rendezvous_receive(rendezvous, dp_view_of(keys[0]), NULL, remember, &outside);
+  dp_rendezvous_receive(rendezvous, dp_view_of(keys[1]), NULL, remember, &inside);
+  assert_int_equal(outside.value, 5);
+  assert_int_equal(inside.value, 6);
+  dp_transfer_edge_deinit(&edge);
+  dp_rendezvous_release(rendezvous);
+}
+
+static void a_near_edge_meets_here(void **state) {
+  dp_rendezvous *rendezvous = dp_rendezvous_create(42, &far_ops, NULL);
+  dp_transfer_edge edge;
+  make_edge(&edge, HERE, HERE, false, NULL);
+  assert_false(edge.route.is_remote);
+  answer seen = {0};
+  dp_rendezvous_receive_along(rendezvous, &edge, 0, 0, NULL, remember, &seen);
+  assert_int_equal(seen.count, 0);
+  dp_value value = {0};
+  assert_null(dp_tensor_scalar_int64(8, &value.tensor));
+  assert_null(dp_rendezvous_send_along(rendezvous, &edge, 0, 0, &value, false));
+  assert_int_equal(seen.value, 8);
+  dp_transfer_edge_deinit(&edge);
+  dp_rendezvous_release(rendezvous);
+}
+
+static void a_device_that_is_none_is_refused(void **state) {
+  dp_transfer_edge edge;
+  dp_status *status = dp_transfer_edge_init(&edge, dp_view_of("nonsense"), 1, dp_view_of(HERE),
+                                            dp_view_of("e"), false, NULL);
+  assert_int_equal(dp_status_code(status), DP_INVALID_ARGUMENT);
+  dp_status_release(status);
+  dp_transfer_edge_deinit(&edge);
+}
+
+/* ---- References ---- */
+
+static void set_number(dp_variable *variable, int64_t number) {
+  dp_tensor value = {0};
+  assert_null(dp_tensor_scalar_int64(number, &value));
+  dp_variable_assign(variable, &value);
+}
+
+static dp_variable *make_number(int64_t number) {
+  dp_partial_shape scalar = {.rank = 0};
+  dp_variable *variable = dp_variable_create(&dp_legacy_variable_ops, "v", DP_INT64, &scalar);
+  set_number(variable, number);
+  return variable;
+}
+
+static void send_variable(dp_rendezvous *rendezvous, const dp_transfer_edge *edge,
+                          dp_variable *variable) {
+  dp_value value = {.reference = dp_resource_retain(variable)};
+  assert_null(dp_rendezvous_send_along(rendezvous, edge, 0, 0, &value, false));
+}
+
+static void a_variable_is_read_when_it_is_asked_for(void **state) {
+  dp_rendezvous *rendezvous = dp_rendezvous_create(42, &far_ops, NULL);
+  dp_variable *variable = make_number(1);
+  dp_transfer_edge edge;
+  make_edge(&edge, HERE, THERE, true, NULL);
+  dp_view key = {edge.key.data, edge.key.length};
+  send_variable(rendezvous, &edge, variable);
+  set_number(variable, 2);
+  answer parked = {0}, waited = {0}, dropped = {0};
+  dp_rendezvous_receive(rendezvous, key, NULL, remember, &parked);
+  assert_int_equal(parked.value, 2);
+  dp_rendezvous_receive(rendezvous, key, NULL, remember, &waited);
+  set_number(variable, 3);
+  send_variable(rendezvous, &edge, variable);
+  assert_int_equal(waited.value, 3);
+  send_variable(rendezvous, &edge, variable); /* nobody asks: it goes with the step */
+  dp_rendezvous_abort(rendezvous, dp_status_create(DP_ABORTED, "stop"));
+  dp_rendezvous_receive(rendezvous, key, NULL, remember, &dropped);
+  assert_int_equal(dropped.code, DP_ABORTED);
+  dp_rendezvous_release(rendezvous);
+  dp_transfer_edge_deinit(&edge);
+  dp_resource_release(variable);
+}
+
+typedef struct later {
+  dp_task_fn fn;
+  void *arg;
+} later;
+
+static void keep_for_later(void *remote, dp_task_fn fn, void *arg) {
+  *(later *)remote = (later){fn, arg};
+}
+
+/* Who asks may be a thread of the network, which must not wait for an update. */
+static void a_variable_that_is_being_written_is_read_later(void **state) {
+  static const dp_rendezvous_remote_ops ops = {.receive = receive_far, .run_later = keep_for_later};
+  later kept = {0};
+  dp_rendezvous *rendezvous = dp_rendezvous_create(42, &ops, &kept);
+  dp_variable *variable = make_number(1);
+  dp_transfer_edge edge;
+  make_edge(&edge, HERE, THERE, true, NULL);
+  send_variable(rendezvous, &edge, variable);
+  dp_variable_update update = {0};
+  assert_null(dp_variable_begin(variable, &update));
+  answer seen = {0};
+  dp_rendezvous_receive(rendezvous, (dp_view){edge.key.data, edge.key.length}, NULL, remember,
+                        &seen);
+  assert_int_equal(seen.count, 0);
+  assert_non_null(kept.fn);
+  *(int64_t *)update.target.data = 2;
+  dp_variable_end(&update, true);
+  kept.fn(kept.arg);
+  assert_int_equal(seen.count, 1);
+  assert_int_equal(seen.value, 2);
+  dp_rendezvous_release(rendezvous);
+  dp_transfer_edge_deinit(&edge);
+  dp_resource_release(variable);
 }
 
 /* ---- Threads ---- */
@@ -241,7 +407,12 @@ int main(void) {
       cmocka_unit_test(abort_answers_all_and_stays),
       cmocka_unit_test(release_answers_who_waits),
       cmocka_unit_test(waiting_receivers_can_be_listed),
-      cmocka_unit_test(remote_keys_leave_through_the_table),
+      cmocka_unit_test(a_far_edge_leaves_through_the_table),
+      cmocka_unit_test(a_sender_parks_its_value_under_the_key),
+      cmocka_unit_test(a_near_edge_meets_here),
+      cmocka_unit_test(a_device_that_is_none_is_refused),
+      cmocka_unit_test(a_variable_is_read_when_it_is_asked_for),
+      cmocka_unit_test(a_variable_that_is_being_written_is_read_later),
       cmocka_unit_test(racing_ends_answer_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

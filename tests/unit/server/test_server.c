@@ -33,7 +33,7 @@ static dp_status *call(const dp_server *server, const char *path, dp_rope *respo
   assert_ok(dp_rpc_client_create(1, &client));
   char target[32];
   snprintf(target, sizeof(target), "127.0.0.1:%d", dp_server_port(server));
-  dp_rpc_channel *channel = dp_rpc_channel_create(client, target);
+  dp_rpc_channel *channel = dp_rpc_channel_create(client, target, NULL);
   dp_rope request = {0};
   dp_status *status = dp_rpc_channel_call_and_wait(
       channel, path, &request, dp_clock_deadline_ms(20000), NULL, DP_RPC_FAIL_FAST, response);

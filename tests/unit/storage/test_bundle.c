@@ -1,5 +1,5 @@
-/* The data file of a checkpoint is its tensors one behind the other, however their memory and their
- * places in the file fall on the disk's blocks. */
+/* The data file of a checkpoint has its tensors one after the other, whatever the alignment of
+ * their memory and of their offsets in the file. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -81,12 +81,12 @@ static void round_trip(const int64_t *sizes, size_t count, dp_pool *pool) {
 static void every_alignment_is_written_whole(void **state) {
   (void)state;
   static const int64_t sizes[][MOST] = {
-      {0, 1, 0, 7},                                /* small: through the cache */
-      {4 * MIB, 4 * MIB - 1, 1, 3},                /* just about the size that goes past it */
+      {0, 1, 0, 7},                                /* small: through the page cache */
+      {4 * MIB, 4 * MIB - 1, 1, 3},                /* about the least size that bypasses it */
       {12 * MIB, 8 * MIB, 16 * MIB, 4 * MIB},      /* whole blocks */
       {10 * MIB, 6 * MIB + 512, 9 * MIB, 4096},    /* parts of blocks */
       {1, 9 * MIB, 512 * 1024 - 1, 9 * MIB},       /* nothing is aligned */
-      {9 * MIB + 17, 0, 5 * MIB - 17, 3 * MIB + 5} /* the end is padded and cut */
+      {9 * MIB + 17, 0, 5 * MIB - 17, 3 * MIB + 5} /* the end is padded, then truncated */
   };
   dp_pool *pool = dp_pool_create("test", 4);
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {

@@ -1,4 +1,4 @@
-/* Small files in the fewest calls: whatever way they are read, it is all of them. */
+/* dp_file_read_small: whichever way it chooses, the whole file is read. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static void make_file(size_t size) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* All bytes of a file, by the way that dp_file_read_small chose. */
+/* All bytes of a file, from memory or from the file, as dp_file_read_small chose. */
 static size_t read_all(const char *name, char *to, size_t room) {
   size_t length = 0;
   dp_file *file = NULL;
@@ -49,7 +49,8 @@ static void all_sizes_come_whole(void **state) {
   }
 }
 
-/* The system gives such a file in pieces and says that it has no bytes at all. */
+/* The kernel makes such a file up as it is read: it comes in pieces, and its size is said to be 0.
+ */
 static void a_file_without_a_size_comes_whole(void **state) {
   (void)state;
   char data[8192], expected[8192];

@@ -1,5 +1,5 @@
-/* Records in files of each compression come back; blocks of Snappy that are cut, damaged or lie
- * about their length are refused, at each try again, and take no memory. */
+/* Records are read back from files of each compression. Snappy blocks that are cut, damaged or have
+ * a wrong length are refused, on every try, and take no memory. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static char path[] = "/tmp/downpour-record-XXXXXX";
 static const size_t lengths[] = {0, 1, 300, 70000, 1000000, 5};
 #define RECORDS (sizeof lengths / sizeof *lengths)
 
-/* Some of it repeats and some does not. */
+/* Bytes of which some repeat and some do not. */
 static char byte_of(size_t record, size_t at) {
   return (char)(at % 1000 < 500 ? record : at * at / 11 + record);
 }
@@ -80,7 +80,7 @@ static void write_bytes(const void *data, size_t length) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* How many records there are before the end, or before what is wrong; that is the caller's. */
+/* The number of records before the end or before an error, which the caller gets and releases. */
 static size_t count_records(dp_status **status_out) {
   dp_record_reader *reader = open_records(DP_COMPRESSION_SNAPPY);
   dp_tstring record = {0};
@@ -97,7 +97,7 @@ static size_t count_records(dp_status **status_out) {
   return count;
 }
 
-/* A file that ends early, or whose bits were flipped, has its first records and no others. */
+/* Of a file that ends early, or in which bits were flipped, only the first records can be read. */
 static void damage_gives_no_other_records(void **state) {
   (void)state;
   const size_t count = 3;
@@ -123,8 +123,8 @@ static void damage_gives_no_other_records(void **state) {
   dp_free(data);
 }
 
-/* The first block's length, then what Snappy says of its own: more than there is, or more than so
- * few bytes can become. */
+/* Wrong lengths: a first block longer than the file, and an unpacked length that is larger than the
+ * contents, or larger than so few packed bytes can become. */
 static void lengths_are_not_believed(void **state) {
   (void)state;
   static const struct {

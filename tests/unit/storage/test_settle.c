@@ -1,4 +1,4 @@
-/* Committed files: whole at once, on the disk later, and never lost without a word. */
+/* Committed files: complete under their names at once, synced later; a failed sync is reported. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

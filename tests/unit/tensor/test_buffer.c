@@ -1,5 +1,5 @@
-/* The buffer pool: size classes, reuse, limits, counts, trimming, owners' release functions,
- * threads that create in one place and release in another. */
+/* The buffer pool: size classes, reuse, limits, counts, trimming, release functions, and buffers
+ * that one thread creates and another releases. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +116,7 @@ static void test_trim(void **state) {
   assert_int_equal(statistics().pooled_bytes, 0);
 }
 
-/* What an idle process holds goes back; what is in use, or was a moment ago, stays. */
+/* An idle process gives its free memory back; memory that is in use, or was a moment ago, stays. */
 static void test_settle(void **state) {
   dp_buffer *used = create(4 * MIB);
   dp_buffer_release(create(8 * MIB));
@@ -150,7 +150,7 @@ static void test_limit(void **state) {
   expect_exhausted(dp_buffer_create(100000, &none), "100000");
   dp_buffer_release(one);
   dp_buffer_release(three);
-  /* Small ones are stopped too, and nothing is left behind when they go. */
+  /* The limit holds for small buffers too, and no bytes stay counted when they are released. */
   dp_buffer **small = calloc(5000, sizeof *small);
   int made = 0;
   dp_status *status = NULL;
@@ -174,7 +174,7 @@ static void test_impossible(void **state) {
   expect_exhausted(dp_buffer_create(DP_SIZE_LIMIT + 1, &none), "bytes");
   assert_null(none);
 #if DP_POOL_KEEPS_BLOCKS
-  /* Where the system promises any amount, this one may even succeed. */
+  /* On a system that overcommits memory this may succeed. */
   dp_status *status = dp_buffer_create(DP_SIZE_LIMIT, &none);
   if (status)
     expect_exhausted(status, "no memory");
@@ -302,7 +302,8 @@ static void *end_with_buffers(void *arg) {
   return NULL;
 }
 
-/* A thread may create and release in the functions that run at its end, after the cache has gone.
+/* A thread may create and release buffers in functions that run at its end, after its cache is
+ * gone.
  */
 static void test_thread_end(void **state) {
   assert_int_equal(pthread_key_create(&late_key, use_buffers_late), 0);

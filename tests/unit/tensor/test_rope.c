@@ -1,4 +1,5 @@
-/* Ropes: random writers and readers against a flat array of the same bytes, and who shares what. */
+/* Ropes: random writers and readers, compared with a flat array of the same bytes; and which bytes
+ * are shared and which are copied. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -222,7 +223,7 @@ static void test_edges(void **state) {
   assert_null(dp_rope_extend(&rope, 0, &room));
   dp_rope_append_piece(&rope, NULL, NULL, 0);
   assert_int_equal(rope.pieces.count, 0);
-  dp_rope_append_piece(&rope, NULL, "static", 6); /* nobody keeps it alive, so it is copied */
+  dp_rope_append_piece(&rope, NULL, "static", 6); /* has no owner, so sharing it makes a copy */
   assert_null(dp_rope_join(&rope, &buffer, &data));
   assert_memory_equal(data, "static", 6);
   dp_buffer_release(buffer);

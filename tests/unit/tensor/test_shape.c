@@ -1,4 +1,4 @@
-/* Shapes: checks at the border, arithmetic, printing, broadcasting, partial shapes. */
+/* Shapes: checks of dims from outside, arithmetic, printing, broadcasting, partial shapes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Strings: all lengths around the borders of the forms, the fixed layout, views, aliasing. */
+/* Strings: all lengths around the limits between small and large strings, the fixed layout, views,
+ * aliasing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

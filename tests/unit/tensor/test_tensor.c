@@ -120,7 +120,7 @@ static void test_strings(void **state) {
   dp_tensor slice = dp_tensor_slice(&tensor, 1, 3);
   dp_tensor_deinit(&tensor);
   assert_null(dp_tensor_clone(&slice, &clone));
-  dp_tensor_deinit(&slice); /* the backing goes with it: the clone stands alone */
+  dp_tensor_deinit(&slice); /* frees the backing too: the clone must not need it */
   dp_tstring *cloned = dp_tensor_strings(&clone);
   assert_true(dp_view_equals(dp_tstring_view(&cloned[0]), "small"));
   assert_true(dp_view_equals(dp_tstring_view(&cloned[1]), longer));

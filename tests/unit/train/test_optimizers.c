@@ -55,7 +55,7 @@ static void check_optimizer(dp_optimizer optimizer, bool sparse, const float *ex
   TF_Operation *set;
   dp_model *model = make_model(&w, &set);
   dp_variable_gradient gradient = make_gradient(model, sparse);
-  dp_model_apply(model, optimizer, &gradient, 1, (dp_model_minimize_options){0});
+  dp_model_apply(model, optimizer, &gradient, 1);
   dp_training *training = dp_training_start(model);
   assert_string_equal(dp_training_message(training), "");
   assert_true(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS((TF_Output){set, 0})));
@@ -147,8 +147,7 @@ static void test_moving_average(void **state) {
   dp_model_variable(model, "w", DP_SHAPE(2), dp_init_constant(1));
   dp_variable_gradient gradient = {.variable = "w",
                                    .values = dp_const_floats(scope, DP_SHAPE(2), (float[]){1, -2})};
-  dp_model_apply(model, dp_sgd(0.1), &gradient, 1,
-                 (dp_model_minimize_options){.average_decay = 0.9});
+  dp_model_apply(model, dp_sgd(0.1), &gradient, 1, .average_decay = 0.9);
   TF_Output average = dp_model_average(model, "w");
   dp_training *training = dp_training_start(model);
   for (int i = 0; i < 3; i++)
@@ -211,7 +210,7 @@ static void test_sync_alone(void **state) {
   for (int sparse = 0; sparse < 2; sparse++) {
     dp_model *model = make_model(&w, &set);
     dp_variable_gradient gradient = make_gradient(model, sparse);
-    dp_model_apply(model, dp_sgd(0.1), &gradient, 1, (dp_model_minimize_options){.sync = true});
+    dp_model_apply(model, dp_sgd(0.1), &gradient, 1, .sync = true);
     dp_training *training = dp_training_start(model);
     assert_string_equal(dp_training_message(training), "");
     assert_true(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS((TF_Output){set, 0})));
@@ -233,8 +232,7 @@ static void test_sync_of_more_replicas(void **state) {
   TF_Operation *set;
   dp_model *model = make_model(&w, &set);
   dp_variable_gradient gradient = make_gradient(model, false);
-  dp_model_apply(model, dp_sgd(0.1), &gradient, 1,
-                 (dp_model_minimize_options){.sync = true, .replicas = 2});
+  dp_model_apply(model, dp_sgd(0.1), &gradient, 1, .sync = true, .replicas = 2);
   dp_training *training = dp_training_start(model);
   assert_true(dp_training_fetch(training, DP_FEEDS(), DP_OUTPUTS((TF_Output){set, 0})));
   const int steps[] = {0, 1, 1, 2};

@@ -1,4 +1,5 @@
-/* Control messages: unpacking and packing, what is refused, what survives. */
+/* Control messages: unpacking and packing, malformed messages that are refused, unknown fields that
+ * are kept, limits of depth and memory. */
 #include "wire_test.h"
 #include "wire/collections.pb-c.h"
 #include "wire/config.pb-c.h"

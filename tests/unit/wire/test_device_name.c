@@ -1,4 +1,5 @@
-/* Device names and rendezvous keys: what TensorFlow's own parser takes, prints and merges. */
+/* Device names and rendezvous keys: parsing, printing and merging with the results that
+ * TensorFlow's own parser has. */
 #include "wire_test.h"
 #include "wire/device_name.h"
 #include "wire/rendezvous_key.h"

@@ -1,5 +1,5 @@
-/* RecvBufResponse: what comes back is what was sent, in one piece or in many; anything else is an
- * error. */
+/* RecvBufResponse: decoding gives the bytes that were encoded, from one piece or from many; a
+ * response of another size, or a malformed one, is an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The messages that carry tensors: both directions, in pieces, and cut short. */
+/* The messages that carry tensors: encoding and decoding, from ropes in many pieces, and messages
+ * that are cut short. */
 #include "wire_test.h"
 #include "wire/control.h"
 #include "wire/run_messages.h"

@@ -1,4 +1,5 @@
-/* The tensor codec: every encoding of TensorProto, sharing of memory, and bytes of strangers. */
+/* The tensor codec: every encoding of TensorProto, sharing of memory, and malformed or hostile
+ * bytes. */
 #include <inttypes.h>
 #include "wire_test.h"
 #include "wire/tensor_codec.h"

@@ -1,5 +1,5 @@
-/* Small helpers for the tests of the wire: ropes from bytes, cut into pieces as a network would cut
- * them, and checks of statuses. */
+/* Helpers for the tests of this folder: ropes from bytes, cut into pieces as messages from a
+ * network are, and checks of statuses. */
 #ifndef DP_TESTS_WIRE_TEST_H
 #define DP_TESTS_WIRE_TEST_H
 

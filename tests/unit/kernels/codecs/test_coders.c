@@ -1,6 +1,6 @@
-/* What reads and writes images rests between them, and whichever thread comes next takes it: more
- * threads than there are places, with images of all kinds and sizes in turn, must get what one
- * thread alone gets. */
+/* Coders are kept between images, and the next thread that needs one takes it. Here more threads
+ * than there are kept coders read and write images of all kinds and sizes; each must get the result
+ * that one thread alone gets. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* GIF files: what of a damaged one is still given, and how much memory a short one can claim. */
+/* GIF files: how much of a damaged file is still decoded, and how much memory a short file can make
+ * us allocate. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

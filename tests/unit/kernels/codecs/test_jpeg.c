@@ -1,5 +1,5 @@
-/* Small JPEG images are decoded without the library: the pixels must be the library's, bit for bit,
- * and whatever is unusual or damaged must come out as if the library had been alone. */
+/* Small JPEG images are decoded by our own code, not by libjpeg. Their pixels must equal libjpeg's
+ * bit for bit; unusual or damaged files must give the same result as libjpeg alone. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* PNG files: every kind that there is read both ways, damage of every kind, and files that need not
- * be TensorFlow's byte by byte. */
+/* PNG files: every pixel format read by both readers, damage of every kind, and files that we
+ * write, which need not equal TensorFlow's byte for byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

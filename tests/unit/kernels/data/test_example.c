@@ -1,4 +1,5 @@
-/* Features out of messages: values of every kind, packed or not, maps, and damage of every kind. */
+/* Parsing of Example messages: values of every kind, packed and not packed, maps, and malformed
+ * bytes of every kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -29,7 +29,9 @@ static float random_float(void) {
   return (float)((double)next_random() / 2147483648.0 * 8 - 4);
 }
 
-#define EACH_ISA(isa) for (dp_isa isa = DP_ISA_BASELINE; isa <= dp_isa_best(); ++isa)
+#define EACH_ISA(isa)                                                                              \
+  for (dp_isa isa = DP_ISA_BASELINE; isa < DP_ISA_COUNT; ++isa)                                    \
+    if (dp_isa_has(isa))
 
 /* ---- Two inputs ---- */
 typedef float (*float_model)(float, float);

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <cmocka.h>
-#include "kernels/special/special.h"
 #include "kernels/loops/vector_math_internal.h"
+#include "kernels/special/special.h"
 
 static double ulp_error(float got, double want) {
   float rounded = (float)want;

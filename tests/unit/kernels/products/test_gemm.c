@@ -1,6 +1,8 @@
-/* Products of matrices against three plain loops: shapes on both sides of every cut (tiles, panels,
- * blocks), all ways to store the operands, on every instruction set of the machine. Elements are
- * small integers, so every order of adding gives the same sum. */
+/* Matrix products against three plain loops: sizes just below and above every limit (tiles, panels,
+ * blocks), all layouts of the operands, on every instruction set of the machine. Elements are small
+ * integers, so that every order of additions gives the same sum. */
+#include <complex.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "kernels/products/gemm.h"
 #include "kernels/isa/isa.h"
+#include "kernels/products/gemm.h"
 
 #define GAP 3 /* elements between rows, which must stay as they are */
 
@@ -134,7 +136,63 @@ static void test_products(void **state) {
   assert_true(dp_isa_select(dp_isa_best()));
 }
 
+/* ---- Several threads at once ---- */
+enum { THREADS = 4, ROUNDS = 50000, SIDE = 6 };
+
+static bool is_product(const double _Complex *a, const double _Complex *b,
+                       const double _Complex *c) {
+  for (int i = 0; i < SIDE; ++i)
+    for (int j = 0; j < SIDE; ++j) {
+      double _Complex sum = 0;
+      for (int k = 0; k < SIDE; ++k)
+        sum += a[i * SIDE + k] * b[k * SIDE + j];
+      if (sum != c[i * SIDE + j])
+        return false;
+    }
+  return true;
+}
+
+static void *multiply_many(void *arg) {
+  unsigned seed = *(unsigned *)arg;
+  uintptr_t wrong = 0;
+  for (int round = 0; round < ROUNDS; ++round) {
+    double _Complex a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
+    for (int i = 0; i < SIDE * SIDE; ++i) {
+      a[i] = rand_r(&seed) % 100;
+      b[i] = rand_r(&seed) % 100;
+    }
+    dp_gemm_run(&(dp_gemm){.dtype = DP_COMPLEX128,
+                           .m = SIDE,
+                           .n = SIDE,
+                           .k = SIDE,
+                           .a = a,
+                           .b = b,
+                           .c = c,
+                           .a_stride = SIDE,
+                           .b_stride = SIDE,
+                           .c_stride = SIDE});
+    wrong += !is_product(a, b, c);
+  }
+  return (void *)wrong;
+}
+
+static void test_threads_do_not_disturb_each_other(void **state) {
+  (void)state;
+  pthread_t threads[THREADS];
+  unsigned seeds[THREADS];
+  for (unsigned i = 0; i < THREADS; ++i) {
+    seeds[i] = i + 1;
+    assert_int_equal(pthread_create(&threads[i], NULL, multiply_many, &seeds[i]), 0);
+  }
+  for (int i = 0; i < THREADS; ++i) {
+    void *wrong;
+    pthread_join(threads[i], &wrong);
+    assert_null(wrong);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),
+                                     cmocka_unit_test(test_threads_do_not_disturb_each_other)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

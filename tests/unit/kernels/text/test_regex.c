@@ -1,5 +1,5 @@
-/* Patterns: what they match, what they refuse and in which words, and that hostile ones stay within
- * bounds. What RE2 does with each pattern is compared in the conformance tests of strings. */
+/* Regular expressions: what they match, the error texts of invalid ones, and that hostile patterns
+ * stay within their limits. The conformance tests of strings compare each pattern with RE2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
