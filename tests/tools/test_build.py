@@ -3,12 +3,21 @@
 import io
 import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
-from tests.tools.test_run_tests import load
+from tests.tools.test_run_tests import TOOLS, load
 
 build = load("build")
+ROOT = TOOLS.parent
+BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build")).resolve()
+
+# Prints a line for each of 100 steps, and in its first line how it was called.
+NINJA = """#!/bin/sh
+echo "ninja: called with $*"
+for i in $(seq 100); do echo "[$i/100] Compiling C object f$i.c.o"; done
+"""
 
 
 def shown(lines, is_terminal=False):
@@ -83,6 +92,65 @@ class Setup(unittest.TestCase):
         self.assertIsNone(build.setup_arguments(self.build, ["a=2"], ["b=2"]))
         self.assertEqual(build.setup_arguments(self.build, [], ["a=1", "b=3"]),
                          ["--reconfigure", "-Db=3"])
+
+
+class Verbose(unittest.TestCase):
+    """tools/build as a whole, over a ninja that only pretends."""
+
+    def run_build(self, **environment):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "ninja").write_text(NINJA, encoding="utf-8")
+            (folder / "ninja").chmod(0o755)
+            (folder / "build.ninja").touch()
+            environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}", **environment)
+            return subprocess.run([TOOLS / "build", folder, "downpour"], env=environment, text=True,
+                                  check=True, stdout=subprocess.PIPE).stdout.splitlines()
+
+    def test_a_line_per_step_only_with_v(self):
+        self.assertLessEqual(len(self.run_build(V="")), build.TENTHS + 2)
+        lines = self.run_build(V="1")
+        self.assertEqual(len(lines), 101)
+        self.assertRegex(lines[0], r"called with -v -C \S+ downpour$")
+
+
+class Verbs(unittest.TestCase):
+    """What the verbs of the Makefile ask for, and what that takes."""
+
+    def commands_of(self, *arguments):
+        text = subprocess.run(["make", "-n", "-C", ROOT, "--no-print-directory", *arguments],
+                              env={"PATH": os.environ["PATH"]}, text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+        return text.splitlines()
+
+    def targets_of(self, verb):
+        """The targets that the verb builds."""
+        head = "tools/build -Dinstruction_sets=host build "
+        lines = [line for line in self.commands_of(verb) if line.startswith("tools/build")]
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith(head), lines)
+        return lines[0][len(head):].split()
+
+    def test_run_builds_what_it_runs(self):
+        self.assertEqual(self.targets_of("run"), ["downpour", "examples/mnist_cnn"])
+        self.assertEqual(self.targets_of("run-hello"), ["downpour", "examples/hello"])
+        self.assertEqual(self.targets_of("build"), ["product"])
+
+    def test_run_needs_no_tests(self):
+        if not (BUILD / "build.ninja").exists():
+            self.skipTest(f"{BUILD} is not configured")
+        done = subprocess.run(["ninja", "-C", BUILD, "-t", "inputs", *self.targets_of("run")],
+                              text=True, check=True, stdout=subprocess.PIPE)
+        inputs = done.stdout.splitlines()
+        self.assertGreater(sum(name.endswith(".o") for name in inputs), 100)
+        around = [name for name in inputs
+                  if name.removeprefix("../").startswith(("tests/", "bench/", "fuzz"))]
+        self.assertEqual(around, [])
+
+    def test_check_is_lint_and_unit_tests(self):
+        self.assertEqual(self.commands_of("check")[-1].split(),
+                         ["tools/run-tests", "--build", "build", "--suite", "lint,unit"])
+        self.assertEqual(self.commands_of("check", "K=map")[-1].split()[-2:], ["--only", "'map'"])
 
 
 if __name__ == "__main__":
