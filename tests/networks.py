@@ -41,7 +41,7 @@ class Island:
             run("ip", "link", "set", self.near, "up")
             self.inside("ip", "address", "add", f"{self.there}/30", "dev", self.far)
             self.inside("ip", "link", "set", "lo", "up")
-            self.mend()
+            self.join()
         except BaseException:
             self.remove()
             raise
@@ -55,7 +55,7 @@ class Island:
     def cut(self):
         self.inside("ip", "link", "set", self.far, "down")
 
-    def mend(self):
+    def join(self):
         self.inside("ip", "link", "set", self.far, "up")
 
     @contextlib.contextmanager
@@ -64,7 +64,7 @@ class Island:
         try:
             yield
         finally:
-            self.mend()
+            self.join()
 
     def remove(self):
         run("ip", "netns", "del", self.name)

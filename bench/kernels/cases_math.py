@@ -5,7 +5,7 @@ import tensorflow as tf
 from table import B, F, I, R, V, Case, given, raw
 
 N, M = 1000, 1 << 20  # elements of a small and of a large input
-DEAR = 1 << 18        # of a large input of ops that take long
+SLOW = 1 << 18        # of a large input of ops that take long
 
 
 def unary(*ops, low=-1.0, high=1.0, dtype=tf.float32, large=M, **attrs):
@@ -19,12 +19,12 @@ unary("Abs", "Ceil", "Floor", "IsFinite", "IsInf", "IsNan", "Neg", "Reciprocal",
 unary("Exp", "Expm1", "Sigmoid", "Tanh", "Erf", "Erfc", "Sin", "Cos", "Tan", "Sinh", "Cosh",
       low=-3.0, high=3.0)
 unary("Log", "Log1p", "Sqrt", "Rsqrt", low=0.1, high=9.0)
-unary("Lgamma", "Digamma", low=0.1, high=9.0, large=DEAR)
+unary("Lgamma", "Digamma", low=0.1, high=9.0, large=SLOW)
 for op in ("Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Softplus"):
     raw(op, {"small": dict(features=F(N, low=-3.0, high=8.0)),
              "large": dict(features=F(M, low=-3.0, high=8.0))})
 raw("Angle", {"small": dict(input=V((np.arange(N) - 500 + 3j).astype(np.complex64))),
-              "large": dict(input=V((np.arange(DEAR) - 500 + 3j).astype(np.complex64)))})
+              "large": dict(input=V((np.arange(SLOW) - 500 + 3j).astype(np.complex64)))})
 raw("L2Loss", {"small": dict(t=F(N)), "large": dict(t=F(M))})
 raw("CheckNumerics", {"small": dict(tensor=F(N)), "large": dict(tensor=F(M))}, dict(message="bad"))
 raw("ZerosLike", {"small": dict(x=F(N)), "large": dict(x=F(M))})
@@ -46,8 +46,8 @@ def binary(*ops, low=0.5, high=9.0, dtype=tf.float32, large=M):
 binary("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "Maximum", "Minimum",
        "SquaredDifference", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual",
        "Xdivy")
-binary("Pow", "Atan2", "Xlogy", "FloorDiv", "FloorMod", large=DEAR)
-binary("Mod", "TruncateDiv", "TruncateMod", low=1, high=90, dtype=tf.int32, large=DEAR)
+binary("Pow", "Atan2", "Xlogy", "FloorDiv", "FloorMod", large=SLOW)
+binary("Mod", "TruncateDiv", "TruncateMod", low=1, high=90, dtype=tf.int32, large=SLOW)
 for op in ("AddV2", "Mul", "Sub", "RealDiv"):
     raw(op, {"small rows": dict(x=F(25, 40), y=F(40, low=1, high=2)),
              "small columns": dict(x=F(25, 40), y=F(25, 1, low=1, high=2)),

@@ -1,4 +1,5 @@
-/* Time: thin forms over the system's clocks (clock_gettime needs no system call on Linux). */
+/* Reads the system's clocks, and sleeps. On Linux clock_gettime reads shared memory and makes no
+ * system call, so callers may ask for the time once per node of a step. No state; any thread. */
 #include "base/clock.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* A one-shot event over a mutex and a condition of the monotonic clock. */
+/* Events (event.h): a flag under a mutex, with a condition variable for those that wait. The
+ * condition uses the monotonic clock, so that a change of the system's time moves no deadline. The
+ * mutex is held only to read or set the flag. */
 #include "base/event.h"
 
 #include <time.h>

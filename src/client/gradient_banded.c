@@ -2,8 +2,8 @@
  * matrix is stored as its diagonals, so that its gradient is one number per stored element too. */
 #include "client/gradient_internal.h"
 
-/* Elements begin to end - 1 of dimension `axis`, which is -1 or -2. An end of 0 is that of the
- * dimension. */
+/* Elements begin to end - 1 of dimension `axis`, which is -1 or -2. An end of 0 means the
+ * dimension's end. */
 static TF_Output part(dp_scope *s, TF_Output value, int axis, int begin, int end) {
   if (axis == -1)
     return dp_strided_slice(s, value, dp_const_vector(s, DP_INTS(0, begin)),

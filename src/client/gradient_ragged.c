@@ -8,7 +8,7 @@ static TF_Output flat(dp_scope *s, TF_Output value) {
   return dp_reshape(s, value, dp_const_vector(s, DP_INTS(-1)));
 }
 
-/* Elements `begin` to `end` - 1 of a vector. An end of 0 is that of the vector. */
+/* Elements `begin` to `end` - 1 of a vector. An end of 0 means the vector's end. */
 static TF_Output piece(dp_scope *s, TF_Output vector, int begin, int end) {
   return dp_strided_slice(s, vector, dp_const_vector(s, DP_INTS(begin)),
                           dp_const_vector(s, DP_INTS(end)), dp_const_vector(s, DP_INTS(1)),

@@ -1,4 +1,6 @@
-/* Inlining: puts a copy of a function's body into a graph, so that its gradients can be taken. */
+/* Inlining: puts a copy of a function's body into a graph. Gradients are taken operation by
+ * operation, so a call is replaced by such a copy before the walk backwards goes through it. The
+ * caller holds the scope, and with it the graph, for itself. */
 #ifndef DP_CLIENT_INLINE_INTERNAL_H
 #define DP_CLIENT_INLINE_INTERNAL_H
 

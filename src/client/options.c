@@ -1,4 +1,7 @@
-/* Options of public functions: see options.h. Pure functions, any thread. */
+/* Reads the options that a program gives to a public function (options.h). The program may have
+ * been compiled with an older or newer header, whose struct is shorter or longer: the size in its
+ * first field says how much of it to take, and what is missing keeps its default. No state; any
+ * thread. */
 #include "client/options.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* What rooms above need of sessions beyond TensorFlow's C API. Any thread may enter. */
+/* Sessions for the rooms above (server, train), which need one thing that TensorFlow's C API lacks:
+ * opening a session at once, with a deadline. The session stays its owner's. Any thread may call.
+ */
 #ifndef DP_CLIENT_SESSION_H
 #define DP_CLIENT_SESSION_H
 

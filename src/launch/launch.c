@@ -28,7 +28,7 @@ typedef struct supervisor {
   int64_t phase_ends_nanos;
   int exit_code;
   bool servers_alone; /* the last worker has ended */
-  bool code_known;    /* exit_code is the chief's, or that of the failure that ended the job */
+  bool code_known;    /* exit_code is the chief's, or of the task whose failure ended the job */
 } supervisor;
 
 /* ---- Tasks ---- */

@@ -7,8 +7,8 @@
  * while a task is lost ends as well.
  *
  * The watches' lock of a session guards what is known of its lost tasks. Sessions are collected
- * under the table's locks and looked at without them; no lock is held while a step is ended. The
- * liveness's thread is the only one that enters, but for the beginning and the end of a use. */
+ * under the table's locks and looked at without them; no lock is held while a step is ended. Losses
+ * and returns come from the server's liveness thread alone; a use begins and ends on any thread. */
 #include "master/master_internal.h"
 
 /* ---- Which tasks are used ---- */

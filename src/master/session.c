@@ -303,7 +303,7 @@ static dp_status *collect_devices(master_session *session) {
     const Tensorflow__GetStatusResponse *status = session->workers[i].status;
     for (size_t k = 0; k < status->n_device_attributes; k++, at++) {
       const Tensorflow__DeviceAttributes *device = status->device_attributes[k];
-      /* Whoever made another task, it knows best which kernels it has. */
+      /* Which kernels another task has is known to that task alone. */
       session->device_items[at] =
           (dp_planner_device){.name = device->name,
                               .type = device->device_type,

@@ -12,7 +12,7 @@
 
 /* ---- What nodes are ---- */
 
-/* Switch, Merge, Enter, Exit, NextIteration, LoopCond and their kin. */
+/* Switch, Merge, Enter, Exit, NextIteration, LoopCond and so on. */
 static bool is_control_flow(const dp_node *node) {
   return dp_node_is_switch(node) || dp_node_is_merge(node) || dp_node_is_enter(node) ||
          dp_node_is_exit(node) || dp_node_is_next_iteration(node) || dp_node_is(node, "LoopCond") ||

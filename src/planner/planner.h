@@ -89,15 +89,16 @@ DP_MUST_USE dp_status *dp_planner_prune(const dp_graph *graph,
 /* ---- Place ---- */
 /* Sets assigned_device of every node: its own wish, else its group's, else the default. The names
  * live in the graph's arena. Devices that dp_planner_prepare chose stay. If it left one of the
- * nodes without a device, all are placed anew, so that the error is about what the client asked
+ * nodes without a device, all are placed again, so that the error is about what the client asked
  * for. */
 DP_MUST_USE dp_status *dp_planner_place(dp_graph *graph, const dp_planner_devices *devices,
                                         const dp_planner_place_options *options);
 
 /* ---- Optimize ---- */
-/* Works on a placed graph, in the master. The result has none but TensorFlow's own ops, so a worker
- * of either make can run it; values stay within TensorFlow's own tolerance. `options` says which
- * passes the client allows; NULL, and fields that are NULL, mean TensorFlow's defaults. */
+/* Works on a placed graph, in the master. The result has only TensorFlow's own ops, so that workers
+ * of Downpour and of TensorFlow can run it; values stay within TensorFlow's own tolerance.
+ * `options` says which passes the client allows; NULL, and fields that are NULL, mean TensorFlow's
+ * defaults. */
 DP_MUST_USE dp_status *dp_planner_optimize(dp_graph *graph,
                                            const Tensorflow__GraphOptions *options);
 
@@ -120,8 +121,8 @@ typedef enum dp_partition_by { DP_PARTITION_BY_TASK, DP_PARTITION_BY_DEVICE } dp
 typedef uint64_t (*dp_planner_incarnation_fn)(void *arg, const char *device);
 
 /* Cuts a placed graph. A loop whose body spans locations gets the control loops that TensorFlow
- * adds. Edge names, keys and attributes are as TensorFlow makes them, so that a worker of either
- * make can run a piece. `graph` stays the caller's. */
+ * adds. Edge names, keys and attributes are as TensorFlow makes them, so that workers of
+ * Downpour and of TensorFlow can run a piece. `graph` stays the caller's. */
 DP_MUST_USE dp_status *dp_planner_partition(const dp_graph *graph, dp_partition_by by,
                                             dp_planner_incarnation_fn incarnation, void *arg,
                                             dp_partitions *partitions_out);

@@ -1,7 +1,7 @@
 /* The client side of unary gRPC calls.
  *
  * A client is a set of network threads that all channels share; a channel is a link to one address,
- * made when first used, kept, and made again after a failure (the name is resolved anew each time,
+ * made when first used, kept, and made again after a failure (the name is resolved again each time,
  * with pauses of 0.1 to 2 seconds, so that a restarted task is found quickly). Calls are
  * asynchronous: `done` is called exactly once, with no lock held, from a network thread or, when
  * the call ends before it began, from inside dp_rpc_channel_call. It must be quick. Everything may

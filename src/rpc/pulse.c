@@ -1,5 +1,5 @@
-/* Who is alive: the thread that asks the other sides of a client's channels and ends the calls to
- * those that are gone.
+/* Which other sides are alive: the thread that asks the other side of each of a client's channels,
+ * and ends the calls to those that are gone.
  *
  * One thread per client does all of it: it waits for answers in a queue of its own and looks at
  * every channel once per period (a quarter of the time after which silence means gone, at most
@@ -9,19 +9,20 @@
  *   never seen --answer--> alive --silent for gone_nanos--> gone --answer--> alive
  *
  * Silence counts from the last sign of life, or from when somebody began to need the other side.
- * Who was never seen and cannot be reached (refused, unknown name) is waited for: tasks start in
- * any order. Who takes a connection and says nothing is gone like everybody else. A gone side goes
- * on being asked until it answers.
+ * A side that was never seen and cannot be reached (refused, unknown name) is waited for: tasks
+ * start in any order. One that takes a connection and says nothing becomes gone. A gone side is
+ * asked until it answers.
  *
  * Invariants:
- *   1. A call on a channel with a pulse ends: by its answer, its deadline, its scope, its
- * connection, or at most gone_nanos and two periods after the other side's last sign of life.
- *   2. Who answers within gone_nanos is not gone, whatever its load. Several questions are under
- * way at a time, so that a slow answer counts as well.
- *   3. Our own sleep makes nobody gone: when a look comes late by more than a period (this process
- *      was stopped or got no core), that time is taken off everybody's silence.
- *   4. A call fails for goneness at most once (client_call.c).
- *   5. No lock is held while calls are ended or the owner is told. */
+ *
+ * 1. A call on a channel with a pulse ends: by its answer, its deadline, its scope, its connection,
+ *    or at most gone_nanos and two periods after the other side's last sign of life.
+ * 2. A side that answers within gone_nanos is not gone, whatever its load. Several questions are
+ *    under way at a time, so that a slow answer counts as well.
+ * 3. Our own sleep makes no side gone: when a look comes late by more than a period (this process
+ *    was stopped or got no core), that time is taken off the silence of every side.
+ * 4. A call fails because its side is gone at most once (client_call.c).
+ * 5. No lock is held while calls are ended or the owner is told. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"

@@ -93,8 +93,8 @@ static dp_status *bind_address(dp_rpc_server *server, const char *address) {
 
 /* ---- Beginning --------------------------------------------------------------------------------*/
 
-/* gRPC's probing for the bandwidth stays on: without it a stream's window ends at 1 MiB, and who
- * sends more waits for our word, and touches his memory anew, for each.
+/* gRPC's probing for the bandwidth stays on. Without it a stream's window stays at 1 MiB, and a
+ * sender of more waits for an update of the window after each MiB.
  *
  * Clients may ping as often as they like. Keepalive ends the connections of clients whose machine
  * is gone, and with them their calls. It is patient: a client that a user has stopped and goes on

@@ -1,4 +1,6 @@
-/* Ropes and gRPC's byte buffers, both ways without copying what is large. */
+/* Turns ropes into gRPC's byte buffers and back. Large pieces are not copied: gRPC's slice refers
+ * to the rope's memory, and the rope's piece to gRPC's slice, each until its last user lets go.
+ * Small pieces are copied, which is cheaper than a reference. No state; any thread. */
 #ifndef DP_RPC_SLICES_INTERNAL_H
 #define DP_RPC_SLICES_INTERNAL_H
 

@@ -175,8 +175,8 @@ static void drop_ready(dp_run *run) {
   atomic_store_explicit(&run->surplus_count, 0, memory_order_relaxed);
 }
 
-/* The cancel scope is the step's: whoever fails first, in any partition, leaves his reason there,
- * and what failed because of that reports the same reason, or one that only adds to it. */
+/* The cancel scope is the step's. The first failure of any partition leaves its reason there;
+ * failures that follow from it report the same reason, or one that only adds to it. */
 static dp_status *take_status(dp_run *run) {
   dp_status *status = run->status;
   run->status = NULL;

@@ -136,8 +136,8 @@ static void share(dp_runner *runner, uint32_t keep, int most_helpers) {
   }
 }
 
-/* A helper that finds nothing stops being one in the same breath, so that whoever shares next knows
- * to start another. */
+/* A helper that finds nothing stops being a helper under the same lock, so that the next thread
+ * with surplus nodes knows that it must start another. */
 static bool take_surplus(dp_runner *runner, dp_ready *ready_out) {
   dp_run *run = runner->run;
   if (!runner->is_helper && atomic_load_explicit(&run->surplus_count, memory_order_relaxed) == 0)

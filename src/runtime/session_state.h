@@ -1,4 +1,4 @@
-/* Tensors that a session keeps between its steps (GetSessionHandle and its kin).
+/* Tensors that a session keeps between its steps (GetSessionHandle, GetSessionTensor).
  *
  * A dp_session_state holds them by handle, one for each task that a session uses; it goes with the
  * session. What a step makes is collected in a dp_tensor_store first and moves to the session when
@@ -30,7 +30,7 @@ struct dp_tensor_store {
 };
 void dp_tensor_store_init(dp_tensor_store *store, dp_session_state *state);
 void dp_tensor_store_deinit(dp_tensor_store *store);
-/* Keeps the tensor for node `name` on `device`; a node may do that once a step. *handle_out is
+/* Keeps the tensor for node `name` on `device`; a node may do that once per step. *handle_out is
  * "name;number;device", malloc'd. */
 DP_MUST_USE dp_status *dp_tensor_store_add(dp_tensor_store *store, const char *name,
                                            const char *device, const dp_tensor *tensor,

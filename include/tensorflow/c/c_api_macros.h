@@ -1,4 +1,6 @@
-/* What every header of the C API needs: which functions the library shows to the outside. */
+/* What every header of the C API needs. TF_CAPI_EXPORT marks the functions that the library
+ * exports; all others are hidden. With TF_CAPI_WEAK they are weak, so that a program can be linked
+ * without the library. */
 #ifndef TENSORFLOW_C_C_API_MACROS_H_
 #define TENSORFLOW_C_C_API_MACROS_H_
 

@@ -1,4 +1,5 @@
-/* Kinds of attribute values. */
+/* Kinds of attribute values, as TF_OperationGetAttrMetadata tells them. The numbers are
+ * TensorFlow's: programs that were compiled with its header run with this library. */
 #ifndef TENSORFLOW_C_TF_ATTRTYPE_H_
 #define TENSORFLOW_C_TF_ATTRTYPE_H_
 

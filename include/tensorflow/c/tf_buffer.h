@@ -1,4 +1,6 @@
-/* Buffers: bytes with a way to free them, mostly serialized messages. */
+/* Buffers: bytes with a way to free them, mostly serialized messages (GraphDef, RunOptions, ...). A
+ * function that fills a TF_Buffer makes the bytes; the program deletes the buffer. A buffer belongs
+ * to one thread at a time. */
 #ifndef TENSORFLOW_C_TF_BUFFER_H_
 #define TENSORFLOW_C_TF_BUFFER_H_
 

@@ -1,4 +1,5 @@
-/* Data types of tensors; the numbers are those of graphs and checkpoints. */
+/* Data types of tensors. The numbers are those in graphs, checkpoints and messages, so they never
+ * change. */
 #ifndef TENSORFLOW_C_TF_DATATYPE_H_
 #define TENSORFLOW_C_TF_DATATYPE_H_
 

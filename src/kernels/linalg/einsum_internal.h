@@ -1,4 +1,6 @@
-/* The equation of an Einsum as its kernel has it. No state; any thread. */
+/* The equation of an Einsum, parsed: einsum_equation.c parses the text once, when the kernel is
+ * created; einsum.c uses the result in every step. Nothing is written after creation, so any thread
+ * may read it. */
 #ifndef DP_KERNELS_LINALG_EINSUM_INTERNAL_H
 #define DP_KERNELS_LINALG_EINSUM_INTERNAL_H
 

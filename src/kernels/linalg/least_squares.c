@@ -170,7 +170,8 @@ static dp_status *least_compute(dp_op_context *context, void *memory) {
 
 /* ---- CholeskyGrad ---- */
 /* Backwards through the steps of the decomposition (Murray, 2016), from the last column to the
- * first; `g` holds the lower half of the gradient and becomes that of the matrix. */
+ * first; `g` holds the lower half of the result's gradient, and in the end the matrix's gradient.
+ */
 #define BACK(name, type)                                                                           \
   static void name(const type *l, int64_t n, type *g) {                                            \
     for (int64_t k = n - 1; k >= 0; --k) {                                                         \

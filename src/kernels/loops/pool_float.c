@@ -1,4 +1,6 @@
-/* Poolings of floats, a row at a time; compiled once for each instruction set. */
+/* Poolings of floats, a row at a time: the table that loops/pool.h declares. The bodies are in
+ * pool_rows.tmpl.h, with T the type of the arithmetic and M that of the memory. One file per type,
+ * so that they compile side by side; each is compiled once for each instruction set. */
 #define T float
 #define M float
 #define TABLE dp_pooling_rows_float

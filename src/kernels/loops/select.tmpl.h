@@ -1,4 +1,5 @@
-/* Choosing between elements of type T; the includer defines T and SUFFIX. */
+/* Choosing between elements of type T: to[i] = condition[i] ? a[i] : b[i]. A stride of 0 repeats
+ * one element (a scalar operand); `to` may be `a` or `b`. The includer defines T and SUFFIX. */
 static void DP_PASTE(select, SUFFIX)(const uint8_t *condition, const void *a_data,
                                      const void *b_data, void *to_data, int64_t count,
                                      int64_t condition_stride, int64_t a_stride, int64_t b_stride) {

@@ -1,4 +1,6 @@
-/* Fills the table of sequence.h. Compiled once for each instruction set. */
+/* Fills the table of sequence.h. Integers wrap like TensorFlow's, so they are computed unsigned. An
+ * element depends on its index alone, so threads can fill any piece. Compiled once for each
+ * instruction set. */
 #include "kernels/loops/sequence.h"
 
 static void range_int32(int32_t *to, int32_t start, int32_t delta, int64_t begin, int64_t end) {

@@ -1,4 +1,6 @@
-/* One running operation for one type. The includer defines T, NAME, IDENTITY and JOIN(a, b). */
+/* A running sum, product or the like along one axis, for one type; cumulative.c includes it once
+ * for each. `scan` says how rows follow each other; a row is `inner` elements. The includer defines
+ * T, NAME, IDENTITY (the first value of an exclusive scan) and JOIN(a, b). */
 static void NAME(const void *from, void *to, const scan *scan) {
   const T *x = from;
   T *result = to;

@@ -1,4 +1,5 @@
-/* What other files of this room (segment.c, segment_sparse.c) use of the reductions in reduce.c. */
+/* A part of the reductions (reduce.c) that the segment ops use as well: a mean is a sum that is
+ * divided at the end, with the same rounding. No state; any thread. */
 #ifndef DP_KERNELS_MATH_REDUCE_INTERNAL_H
 #define DP_KERNELS_MATH_REDUCE_INTERNAL_H
 

@@ -35,7 +35,7 @@ static void NAME(snap)(const NAME(grid) * grid, const simulate_range *range, con
   }
 }
 
-/* One slice of [outer, count, inner]. Without a given range it is that of the values. */
+/* One slice of [outer, count, inner]. Without a given range, the values' own range is used. */
 static void NAME(simulate)(const simulate_range *range, const simulate_slices *slices,
                            int64_t slice, const void *low, const void *high, const void *from_data,
                            void *to_data) {

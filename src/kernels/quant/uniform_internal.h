@@ -70,8 +70,8 @@ int32_t dp_uniform_code(float value, float factor, int32_t zero, const dp_unifor
 /* Codes less their zero points, as fresh 32-bit integers. */
 DP_MUST_USE dp_status *dp_uniform_center(const dp_tensor *from, const dp_uniform *uniform,
                                          dp_tensor *wide_out);
-/* The same of floats, whose slices along `axis` are quantized to 8 bits by what is in them; one
- * scale a slice. */
+/* The same for floats: each slice along `axis` is quantized to 8 bits, with a scale that is chosen
+ * from the slice's own range. `scales` gets one scale per slice. */
 DP_MUST_USE dp_status *dp_uniform_center_floats(const dp_tensor *from, int64_t axis,
                                                 dp_tensor *wide_out, float *scales);
 

@@ -1,5 +1,5 @@
 """Staging areas and barriers: what goes in and comes out, by turn and by key, and what they refuse.
-What waits is tested through sessions (training/test_pipelines.py)."""
+What waits is tested through sessions (train/test_pipelines.py)."""
 import numpy as np
 import tensorflow as tf
 from fixtures import fresh

@@ -40,7 +40,7 @@ static void test_without_pool(void **state) {
   dp_executor_release(executor);
 }
 
-/* A thread that waits anyway runs the dear and the blocking nodes itself. */
+/* A thread that waits anyway runs the expensive and the blocking nodes itself. */
 static void test_lent_thread(void **state) {
   dp_graph *graph = dp_graph_create(NULL);
   dp_node *slow = unary(graph, "slow", &op_slow, out(argument_node(graph, "a", 0, DP_INT32), 0));

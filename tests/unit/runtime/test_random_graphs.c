@@ -1,4 +1,4 @@
-/* Random graphs against a reference: nodes of all kinds (cheap, dear, asynchronous, blocking),
+/* Random graphs against a reference: nodes of all kinds (cheap, expensive, asynchronous, blocking),
  * random control edges, conditionals and loops, run several at a time; every node's value is
  * computed here as well, and all of them are added up at the end. Seeds are fixed, so a failure
  * repeats. */
