@@ -213,6 +213,10 @@ int dp_server_port(const dp_server *server) {
   return dp_rpc_server_port(server->listener);
 }
 
+uint64_t dp_server_incarnation(const dp_server *server) {
+  return dp_worker_device(dp_task_worker(server->task), 0)->incarnation;
+}
+
 /* ---- Ending -----------------------------------------------------------------------------------*/
 
 void dp_server_shutdown(dp_server *server, int64_t deadline_nanos) {

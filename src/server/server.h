@@ -44,6 +44,8 @@ DP_MUST_USE dp_status *dp_server_start(dp_server *server);
 /* "grpc://host:port", as clients reach it. */
 const char *dp_server_target(const dp_server *server);
 int dp_server_port(const dp_server *server);
+/* Of this process's task: no other process has the same. Never 0. */
+uint64_t dp_server_incarnation(const dp_server *server);
 /* Stops listening; calls in flight may end until the deadline, then they are cancelled. */
 void dp_server_shutdown(dp_server *server, int64_t deadline_nanos);
 /* Shuts down without grace if nobody did. */

@@ -1,10 +1,10 @@
 /* A job: this program is one task of a cluster, and the task's server runs in its process.
  * TF_CONFIG says which task it is; without TF_CONFIG the program is alone.
  *
- * A parameter server ends when all workers are done. A worker that ends puts a token into a queue
- * on each parameter server. A thread of the parameter server takes one token per worker, then sends
- * SIGTERM to its own process, for which dp_job_serve waits. Both sides use a session on their own
- * server. The program owns the job; dp_job_end or dp_job_serve frees it. */
+ * A worker that ends says so to the parameter servers, which leave when no worker needs them any
+ * more (farewell.c): dp_job_serve waits for SIGTERM, and that is how it is told. A worker whose
+ * training failed says nothing, because it may be started again. The program owns the job;
+ * dp_job_end or dp_job_serve frees it. */
 #include <downpour_train.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include "server/server.h"
 #include "train/train_internal.h"
 
-enum { FAREWELL_MS = 5000 };
+static const double GONE_SECONDS = 10, RESTART_SECONDS = 600;
 static const int64_t GRACE_NANOS = 1000000000;
 
 struct dp_job {
@@ -29,6 +29,8 @@ struct dp_job {
   int32_t task;
   char device[96];
   dp_server *server;
+  double restart_seconds; /* a worker that is silent for longer does not come back */
+  bool failed;            /* a training of this task */
 };
 
 /* ---- Who is who ---- */
@@ -73,108 +75,20 @@ const char *dp_job_device(const dp_job *job) {
   return job->device;
 }
 
+int dp_train_job_task(const dp_job *job) {
+  return job->task;
+}
+
+uint64_t dp_train_job_incarnation(const dp_job *job) {
+  return job->server ? dp_server_incarnation(job->server) : 0;
+}
+
+void dp_train_job_failed(const dp_job *job) {
+  ((dp_job *)job)->failed = true; /* models see their job as const, but no job is */
+}
+
 const char *dp_job_target(const dp_job *job) {
   return job->server ? dp_server_target(job->server) : "";
-}
-
-/* ---- The end of the job, as tokens ---- */
-typedef struct farewell {
-  TF_Graph *graph;
-  dp_scope *scope;
-  TF_Session *session;
-  TF_Status *status;
-} farewell;
-
-/* Opens a session on this task's own server that sees the devices of `filters` alone. A call may
- * take `limit_ms`; 0: no limit. */
-static void farewell_open(farewell *self, const dp_job *job, const char *const *filters, int count,
-                          int limit_ms) {
-  dp_text config = {0};
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  for (int i = 0; i < count; i++) {
-    dp_text_add_char(&config, 0x22); /* ConfigProto.device_filters */
-    dp_text_add_char(&config, (char)strlen(filters[i]));
-    dp_text_add(&config, filters[i]);
-  }
-  dp_text_add_char(&config, 0x58); /* ConfigProto.operation_timeout_in_ms */
-  dp_text_add_varint(&config, (uint64_t)limit_ms);
-  TF_SetTarget(options, dp_job_target(job));
-  TF_SetConfig(options, config.data, config.length, self->status);
-  if (TF_GetCode(self->status) == TF_OK)
-    self->session = TF_NewSession(self->graph, options, self->status);
-  TF_DeleteSessionOptions(options);
-  dp_text_deinit(&config);
-}
-
-static void farewell_init(farewell *self) {
-  *self = (farewell){.graph = TF_NewGraph(), .status = TF_NewStatus()};
-  self->scope = dp_scope_create(self->graph);
-}
-
-static void farewell_deinit(farewell *self) {
-  if (self->session) {
-    TF_CloseSession(self->session, self->status);
-    TF_DeleteSession(self->session, self->status);
-  }
-  dp_scope_destroy(self->scope);
-  TF_DeleteGraph(self->graph);
-  TF_DeleteStatus(self->status);
-}
-
-static TF_Output done_queue(farewell *self, int server, dp_scope **there_out) {
-  char device[64];
-  snprintf(device, sizeof(device), "/job:ps/task:%d", server);
-  *there_out = dp_scope_on(self->scope, device);
-  return dp_fifo_queue_v2(*there_out, DP_TYPES(TF_INT32), .shared_name = "downpour_workers_done");
-}
-
-/* Tells all parameter servers, for FAREWELL_MS at most: one of them may have gone already. */
-static void say_done(const dp_job *job) {
-  farewell self;
-  int servers = dp_job_ps_count(job);
-  TF_Operation **told = DP_NEW_ARRAY(TF_Operation *, servers + 1);
-  farewell_init(&self);
-  for (int i = 0; i < servers; i++) {
-    dp_scope *there;
-    TF_Output queue = done_queue(&self, i, &there);
-    TF_Output worker = dp_const_int32(there, dp_job_worker(job));
-    told[i] = dp_queue_enqueue_v2(there, queue, DP_OUTPUTS(worker));
-  }
-  farewell_open(&self, job, (const char *const[]){"/job:ps", job->device}, 2, FAREWELL_MS);
-  if (self.session && dp_scope_ok(self.scope))
-    TF_SessionRun(self.session, NULL, NULL, NULL, 0, NULL, NULL, 0,
-                  (const TF_Operation *const *)told, servers, NULL, self.status);
-  if (TF_GetCode(self.status) != TF_OK)
-    DP_LOG(TRAIN, INFO, "a parameter server did not hear of this worker's end: %s",
-           TF_Message(self.status));
-  farewell_deinit(&self);
-  dp_free(told);
-}
-
-/* A thread of a parameter server: takes one token per worker. */
-static void *await_workers(void *arg) {
-  const dp_job *job = arg;
-  farewell self;
-  dp_scope *there;
-  farewell_init(&self);
-  TF_Output queue = done_queue(&self, job->task, &there);
-  dp_output_list token = dp_queue_dequeue_v2(there, queue, DP_TYPES(TF_INT32));
-  farewell_open(&self, job, (const char *const[]){job->device}, 1, 0);
-  int waiting = dp_job_worker_count(job);
-  while (self.session && waiting > 0) {
-    TF_Tensor *worker;
-    TF_SessionRun(self.session, NULL, NULL, NULL, 0, (TF_Output[]){dp_output_at(token, 0)}, &worker,
-                  1, NULL, 0, NULL, self.status);
-    if (TF_GetCode(self.status) != TF_OK)
-      break; /* the server is ending */
-    DP_LOG(TRAIN, INFO, "worker %d is done", *(const int32_t *)TF_TensorData(worker));
-    TF_DeleteTensor(worker);
-    waiting--;
-  }
-  if (waiting == 0)
-    kill(getpid(), SIGTERM);
-  farewell_deinit(&self);
-  return NULL;
 }
 
 /* ---- Life ---- */
@@ -189,7 +103,22 @@ static void block_signals(sigset_t *signals) {
   pthread_sigmask(SIG_BLOCK, signals, NULL);
 }
 
+/* Seconds from an environment variable; `otherwise` if it is not set. */
+static dp_status *read_seconds(const char *name, double otherwise, double *seconds_out) {
+  const char *text = getenv(name);
+  char *end = NULL;
+  double seconds = text && text[0] ? strtod(text, &end) : otherwise;
+  if ((end && *end) || !(seconds > 0 && seconds < 1e9))
+    return DP_INVALID("%s is \"%s\"; expected a number of seconds above 0", name, text);
+  *seconds_out = seconds;
+  return NULL;
+}
+
 static dp_status *start(dp_job *job, const char *config) {
+  double gone;
+  DP_RETURN_IF_ERROR(read_seconds("DOWNPOUR_GONE_SECONDS", GONE_SECONDS, &gone));
+  DP_RETURN_IF_ERROR(
+      read_seconds("DOWNPOUR_RESTART_SECONDS", RESTART_SECONDS, &job->restart_seconds));
   DP_RETURN_IF_ERROR(dp_cluster_parse_tf_config(config, &job->cluster, &job->name, &job->task));
   snprintf(job->device, sizeof(job->device), "/job:%s/task:%d", job->name, job->task);
   sigset_t signals;
@@ -200,6 +129,7 @@ static dp_status *start(dp_job *job, const char *config) {
                                .job = job->name,
                                .task = job->task,
                                .port = -1,
+                               .gone_nanos = (int64_t)(gone * 1e9),
                                .stop = dp_job_is_ps(job) ? end_this_process : NULL};
   DP_RETURN_IF_ERROR(dp_server_create(&options, &job->server));
   return dp_server_start(job->server);
@@ -229,25 +159,24 @@ dp_job *dp_job_start(TF_Status *status) {
 void dp_job_end(dp_job *job) {
   if (!job)
     return;
-  if (job->server && !dp_job_is_ps(job) && dp_job_ps_count(job) > 0)
-    say_done(job);
+  if (job->server && !dp_job_is_ps(job) && dp_job_ps_count(job) > 0 && !job->failed)
+    dp_train_say_done(job);
   destroy(job);
 }
 
 int dp_job_serve(dp_job *job) {
   sigset_t signals;
-  pthread_t waiter;
   int number = 0;
   if (!job->server)
     return 0;
   block_signals(&signals);
   printf("Started server with target: %s\n", dp_job_target(job));
   fflush(stdout);
-  bool waits = pthread_create(&waiter, NULL, await_workers, job) == 0;
+  train_roll *roll = dp_train_roll_start(job, job->restart_seconds, end_this_process);
   sigwait(&signals, &number);
+  dp_train_roll_stop(roll);
   dp_server_shutdown(job->server, dp_clock_nanos() + GRACE_NANOS);
-  if (waits)
-    pthread_join(waiter, NULL);
+  dp_train_roll_join(roll);
   destroy(job);
   return 0;
 }

@@ -1,8 +1,8 @@
 /* Opening a session that is ready to train: all variables have their values. The chief asks whether
  * every parameter server kept its values, and gives them to all if one did not, from the newest
  * checkpoint or from the initializers. The other workers wait until all have them. README.md has
- * the states. A task that does not answer is waited for; recovery_seconds bounds all of it, and the
- * log says meanwhile what is waited for.
+ * the states. A task that does not answer is waited for; recovery_seconds bounds all of it, and
+ * every ten seconds the log says who is waited for.
  *
  * A session sees only the parameter servers and its own worker (device filters), so that it never
  * waits for a worker that it does not need. The training's own thread opens and closes sessions. */
@@ -121,11 +121,12 @@ static bool ensure_values(dp_training *self, int64_t deadline, TF_Status *status
   return (kept || self->gave_values) && TF_GetCode(status) == TF_OK;
 }
 
-/* Tries once to open a session; true when it is ready. */
-static bool try_open(dp_training *self, int64_t deadline, TF_Status *status) {
+/* Tries once to open a session, whose creation may take `limit`; true when it is ready. */
+static bool try_open(dp_training *self, int64_t limit, int64_t deadline, TF_Status *status) {
+  int64_t soon = dp_clock_nanos() + limit;
   TF_SetStatus(status, TF_OK, "");
   if (!self->session)
-    make_session(self, deadline, status);
+    make_session(self, soon < deadline ? soon : deadline, status);
   if (TF_GetCode(status) != TF_OK || !ensure_values(self, deadline, status))
     return false;
   if (self->model->sync && dp_train_is_chief(self))
@@ -152,6 +153,17 @@ static bool begin(dp_training *self, int64_t deadline, TF_Status *status) {
   return true;
 }
 
+/* Who is waited for, after an attempt that failed or found no values. */
+static void say_why(const dp_training *self, TF_Status *status, dp_text *why) {
+  const dp_job *job = self->model->job;
+  dp_text_clear(why);
+  if (TF_GetCode(status) != TF_OK || !job)
+    dp_text_add(why, TF_Message(status));
+  else
+    dp_text_printf(why, "the chief, worker 0 at %s, has not given the variables their values",
+                   dp_train_job_address(job, 0));
+}
+
 /* What an attempt that failed means: true when another one follows. `why` is what is waited for. */
 static bool may_try_again(dp_training *self, const char *why, double patience, int64_t deadline,
                           TF_Status *status) {
@@ -168,28 +180,32 @@ static bool may_try_again(dp_training *self, const char *why, double patience, i
   return false;
 }
 
+/* An attempt ends after `limit`, so that there is time to say who is waited for; the next one may
+ * take twice as long, for graphs that need it. */
 bool dp_train_open_session(dp_training *self) {
   double patience =
       self->options.recovery_seconds > 0 ? self->options.recovery_seconds : PATIENCE_SECONDS;
   int64_t now = dp_clock_nanos(), deadline = now + (int64_t)(patience * 1e9);
-  int64_t report = now + REPORT_NANOS;
+  int64_t report = now + REPORT_NANOS, limit = REPORT_NANOS;
   TF_Status *status = TF_NewStatus();
+  dp_text why = {0};
   bool ready;
-  while (!(ready = try_open(self, deadline, status) && begin(self, deadline, status))) {
-    TF_Code code = TF_GetCode(status);
-    const char *why =
-        code == TF_OK ? "the chief has not given the variables their values" : TF_Message(status);
-    if (!may_try_again(self, why, patience, deadline, status))
+  while (!(ready = try_open(self, limit, deadline, status) && begin(self, deadline, status))) {
+    say_why(self, status, &why);
+    if (!may_try_again(self, dp_text_string(&why), patience, deadline, status))
       break;
     now = dp_clock_nanos();
     if (now >= report) {
-      DP_LOG(TRAIN, WARN, "still waiting: %s", why);
+      DP_LOG(TRAIN, WARN, "still waiting, %.0f s of %.0f s are left: %s",
+             (double)(deadline - now) / 1e9, patience, dp_text_string(&why));
       report = now + REPORT_NANOS;
+      limit *= 2;
     }
-    if (code != TF_OK)
+    if (TF_GetCode(status) != TF_OK)
       dp_train_close_session(self, false);
     dp_clock_sleep(POLL_NANOS);
   }
+  dp_text_deinit(&why);
   TF_DeleteStatus(status);
   return ready && dp_train_ok(self);
 }

@@ -12,7 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "train/train_internal.h"
+
+static const double PATIENCE_SECONDS = 600, REPORT_SECONDS = 10;
 
 typedef struct runner_thread {
   train_runners *all;
@@ -24,6 +28,7 @@ struct train_runners {
   dp_training *training;
   train_watch *watch;  /* NULL: nobody is watched */
   TF_Session *session; /* outlives the threads */
+  int64_t next_report; /* of a missing worker; the watch's thread */
   atomic_bool stopping;
   pthread_mutex_t lock;
   TF_Status *failure; /* the first error of a thread; under the lock */
@@ -89,11 +94,29 @@ static int missing(const dp_training *training, const train_watch *watch, double
   return alive < training->model->sync->needed ? found : -1;
 }
 
+/* Says whom the step waits for: at first after REPORT_SECONDS, and then as often. */
+static void report_missing(train_runners *self, const train_watch *watch, double limit) {
+  int worker = missing(self->training, watch, REPORT_SECONDS);
+  int64_t now = dp_clock_nanos();
+  if (worker < 0 || now < self->next_report)
+    return;
+  self->next_report = now + (int64_t)(REPORT_SECONDS * 1e9);
+  DP_LOG(TRAIN, WARN,
+         "waiting for worker %d at %s, without which a synchronous step cannot end: silent for "
+         "%.0f s, given up after %.0f s",
+         worker, dp_train_job_address(self->training->model->job, worker),
+         dp_train_watch_silent(watch, worker), limit);
+}
+
 static void look_at_workers(void *arg, train_watch *watch) {
   train_runners *self = arg;
-  double limit = self->training->options.recovery_seconds;
-  int worker = missing(self->training, watch, limit > 0 ? limit : 600);
-  if (worker < 0 || atomic_load(&self->stopping))
+  double patience = self->training->options.recovery_seconds;
+  double limit = patience > 0 ? patience : PATIENCE_SECONDS;
+  if (atomic_load(&self->stopping))
+    return;
+  report_missing(self, watch, limit);
+  int worker = missing(self->training, watch, limit);
+  if (worker < 0)
     return;
   char text[200];
   snprintf(

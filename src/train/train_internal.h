@@ -11,10 +11,11 @@
  *   marks.c        whether the servers have their values    watch.c     which workers are alive
  *   hooks.c        what happens around steps                runners.c   threads beside the steps
  *   examples*.c    data to train with                       job.c       this program as one task
+ *   farewell.c     the end of the job
  *
  * The model owns its graph, scopes and variables; a training borrows the model, a model the job.
- * One thread builds and trains; runners.c, watch.c and job.c start threads. README.md says how a
- * training recovers. */
+ * One thread builds and trains; runners.c, watch.c and farewell.c start threads. README.md says how
+ * a training recovers. */
 #ifndef DP_TRAIN_INTERNAL_H
 #define DP_TRAIN_INTERNAL_H
 
@@ -259,6 +260,11 @@ bool dp_train_runners_failed(train_runners *runners, TF_Status *status);
 /* ---- The other workers (watch.c) ---- */
 /* job.c: "host:port" of a worker, by dp_job_worker's numbers; NULL: there is none. */
 const char *dp_train_job_address(const dp_job *job, int worker);
+int dp_train_job_task(const dp_job *job);
+/* Of this process; 0: alone. */
+uint64_t dp_train_job_incarnation(const dp_job *job);
+/* A training failed: this worker may be started again, and does not say that it is done. */
+void dp_train_job_failed(const dp_job *job);
 /* Starts to ask the workers every second; `heard` is called on the watch's thread after each round.
  * NULL when there is no thread for it. */
 typedef void (*train_watch_fn)(void *arg, train_watch *watch);
@@ -269,5 +275,18 @@ double dp_train_watch_silent(const train_watch *watch, int worker);
 uint64_t dp_train_watch_incarnation(const train_watch *watch, int worker);
 /* Joins the thread. NULL is allowed; not from `heard`. */
 void dp_train_watch_stop(train_watch *watch);
+
+/* ---- The end of the job (farewell.c) ---- */
+/* A worker: tells the parameter servers that it is done, as far as they can be reached soon. */
+void dp_train_say_done(const dp_job *job);
+/* A parameter server: calls the roll of the workers, and `leave` once, on a thread of its own, when
+ * all have ended. NULL when there is no thread for it. */
+typedef struct train_roll train_roll;
+train_roll *dp_train_roll_start(const dp_job *job, double restart_seconds,
+                                void (*leave)(void *arg));
+/* To be called before the server shuts down, and the second one after: that joins the threads.
+ * NULL is allowed. */
+void dp_train_roll_stop(train_roll *roll);
+void dp_train_roll_join(train_roll *roll);
 
 #endif

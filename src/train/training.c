@@ -341,6 +341,8 @@ int dp_training_end(dp_training *training) {
   int code = dp_train_ok(training) ? 0 : 1;
   if (code != 0)
     print_error(TF_Message(training->status));
+  if (code != 0 && training->model->job)
+    dp_train_job_failed(training->model->job);
   dp_train_hooks_destroy(training);
   dp_train_checkpoints_close(&training->checkpoints);
   forget_fetched(training);

@@ -134,9 +134,10 @@ class Task:
 
 
 class Job:
-    """All tasks of a job. `through` names parameter servers that the chief reaches by a proxy."""
+    """All tasks of a job, but those that are `missing`. `through` names parameter servers that the
+    chief reaches by a proxy."""
 
-    def __init__(self, servers, workers, arguments, through=(), **environment):
+    def __init__(self, servers, workers, arguments, through=(), missing=(), **environment):
         found = ports.free_ports(servers + workers)
         addresses = [f"localhost:{port}" for port in found]
         self.cluster = {"ps": addresses[:servers], "worker": addresses[servers:]}
@@ -146,14 +147,16 @@ class Job:
         self.tasks, self.past = {}, []
         for job, count in (("ps", servers), ("worker", workers)):
             for index in range(count):
-                self.start(job, index)
+                if (job, index) not in missing:
+                    self.start(job, index)
 
-    def start(self, job, index):
+    def start(self, job, index, *arguments):
+        """Arguments of the task's own come after those of all and prevail."""
         cluster = self.cluster
         if (job, index) == ("worker", 0):
             cluster = {**cluster, "ps": [f"localhost:{self.proxies[i].port}" if i in self.proxies
                                          else address for i, address in enumerate(cluster["ps"])]}
-        task = Task(cluster, job, index, self.arguments, self.environment)
+        task = Task(cluster, job, index, [*self.arguments, *arguments], self.environment)
         self.tasks[job, index] = task
         return task
 
@@ -211,7 +214,7 @@ class Job:
             proxy.stop()
 
 
-def rollbacks(task):
-    """How often the step went back in what a task printed."""
-    steps = task.steps()
+def rollbacks(*tasks):
+    """How often the step went back in what these processes printed, one after the other."""
+    steps = [step for task in tasks for step in task.steps()]
     return sum(after < before for before, after in zip(steps, steps[1:]))
