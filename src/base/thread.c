@@ -469,15 +469,14 @@ static void *worker_main(void *arg) {
   }
 }
 
-static void start_worker(dp_pool *pool, const char *name, int index) {
+static bool start_worker(dp_pool *pool, const char *name, int index) {
   worker *self = &pool->workers[index];
-  if (pthread_create(&self->thread, NULL, worker_main, self) != 0) {
-    DP_LOG(BASE, ERROR, "cannot start thread %d of pool %s", index, name);
-    abort();
-  }
+  if (pthread_create(&self->thread, NULL, worker_main, self) != 0)
+    return false;
   char label[16];
   snprintf(label, sizeof(label), "%.10s/%u", name, (unsigned)index % 10000);
   pthread_setname_np(self->thread, label);
+  return true;
 }
 
 /* Zeroed and aligned to a cache line. `size` must be a multiple of the line, as the size of a
@@ -491,9 +490,9 @@ static void *allocate_aligned(size_t size) {
   return memset(memory, 0, size);
 }
 
-dp_pool *dp_pool_create(const char *name, int threads) {
+static dp_pool *make_pool(int threads) {
   dp_pool *pool = allocate_aligned(sizeof(dp_pool));
-  pool->threads = threads > 0 ? threads : dp_core_count();
+  pool->threads = threads;
   pool->workers = allocate_aligned(sizeof(worker) * (size_t)pool->threads);
   ring_init(&pool->shared);
   atomic_init(&pool->searching, 0);
@@ -510,23 +509,27 @@ dp_pool *dp_pool_create(const char *name, int threads) {
     self->index = (unsigned)i;
     self->random = (uint32_t)i * 2654435761u + 1;
   }
-  /* The pool's threads block all signals: handlers run in the program's own threads. */
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (int i = 0; i < pool->threads; i++)
-    start_worker(pool, name, i);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   return pool;
 }
 
-void dp_pool_destroy(dp_pool *pool) {
-  if (pool == NULL)
-    return;
-  assert(!dp_pool_is_current(pool));
+/* How many threads could be started. They block all signals: handlers run in the program's own
+ * threads. */
+static int start_workers(dp_pool *pool, const char *name) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int started = 0;
+  while (started < pool->threads && start_worker(pool, name, started))
+    started++;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return started;
+}
+
+/* Joins the first `started` threads. */
+static void end_pool(dp_pool *pool, int started) {
   atomic_store(&pool->stopping, true);
   wake(pool, INT_MAX);
-  for (int i = 0; i < pool->threads; i++)
+  for (int i = 0; i < started; i++)
     pthread_join(pool->workers[i].thread, NULL);
   for (int i = 0; i < pool->threads; i++)
     ring_deinit(&pool->workers[i].queue);
@@ -534,6 +537,35 @@ void dp_pool_destroy(dp_pool *pool) {
   pthread_mutex_destroy(&pool->loops_mutex);
   free(pool->workers);
   free(pool);
+}
+
+dp_pool *dp_pool_create(const char *name, int threads) {
+  dp_pool *pool = make_pool(threads > 0 ? threads : dp_core_count());
+  int started = start_workers(pool, name);
+  if (started < pool->threads) {
+    DP_LOG(BASE, ERROR, "cannot start thread %d of pool %s", started, name);
+    abort();
+  }
+  return pool;
+}
+
+dp_pool *dp_pool_create_within_cores(const char *name, int threads) {
+  int cores = dp_core_count();
+  dp_pool *pool = make_pool(threads > 0 && threads < cores ? threads : cores);
+  int started = start_workers(pool, name);
+  if (started < pool->threads) {
+    DP_LOG(BASE, WARN, "cannot start thread %d of pool %s", started, name);
+    end_pool(pool, started);
+    return NULL;
+  }
+  return pool;
+}
+
+void dp_pool_destroy(dp_pool *pool) {
+  if (pool == NULL)
+    return;
+  assert(!dp_pool_is_current(pool));
+  end_pool(pool, pool->threads);
 }
 
 int dp_pool_threads(const dp_pool *pool) {

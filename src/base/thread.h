@@ -22,6 +22,9 @@ typedef void (*dp_range_fn)(void *arg, int64_t begin, int64_t end);
 
 /* `threads` <= 0 means one for each core this process may use. */
 dp_pool *dp_pool_create(const char *name, int threads);
+/* For a number that comes from a client: never more threads than cores. NULL when the system does
+ * not give them; the caller then uses a pool that it has. */
+dp_pool *dp_pool_create_within_cores(const char *name, int threads);
 /* Runs what is queued, then joins the threads. Must not be called from a thread of the pool. */
 void dp_pool_destroy(dp_pool *pool);
 int dp_pool_threads(const dp_pool *pool);

@@ -320,9 +320,23 @@ static dp_status *check_arguments(const dp_function_instance *instance, const dp
   return NULL;
 }
 
+/* A call runs on the stack of its caller, so the stack bounds how deep calls may go. */
+static dp_status *check_depth(const dp_function_instance *instance, int32_t depth) {
+  enum { MOST_CALLS = 500 };
+  if (depth <= MOST_CALLS)
+    return NULL;
+  return dp_status_create(DP_RESOURCE_EXHAUSTED,
+                          "Function %s: calls are nested more than %d deep; does it call itself "
+                          "without an end?",
+                          instance->name, MOST_CALLS);
+}
+
 void dp_function_call(dp_function_instance *instance, dp_step *step, dp_tensor *arguments,
                       int32_t argument_count, dp_function_done_fn done, void *arg) {
+  int32_t depth = step->frame ? step->frame->depth + 1 : 1;
   dp_status *status = check_arguments(instance, arguments, argument_count);
+  if (!status)
+    status = check_depth(instance, depth);
   if (!status)
     status = ensure_compiled(instance);
   if (status) {
@@ -338,7 +352,8 @@ void dp_function_call(dp_function_instance *instance, dp_step *step, dp_tensor *
                                 .result_count = instance->result_count,
                                 .arguments = arguments,
                                 .results = call->results,
-                                .is_function = true};
+                                .is_function = true,
+                                .depth = depth};
   call->done = done;
   call->arg = arg;
   dp_executor_run(instance->executor, &call->step, finish_call, call);

@@ -24,6 +24,7 @@ typedef struct dp_call_frame {
   dp_tensor *arguments; /* borrowed from the caller; a kernel copies */
   dp_tensor *results;   /* set by _Retval */
   bool is_function;     /* the graph is the body of one, and lives as long as step->functions */
+  int32_t depth;        /* of calls: 1 for a function that the graph itself calls */
 } dp_call_frame;
 
 struct dp_step {

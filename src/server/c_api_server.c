@@ -54,6 +54,7 @@ static dp_status *create(const Tensorflow__ServerDef *message, dp_server **serve
       .task = message->task_index,
       .port = message->port > 0 ? message->port : -1,
       .cpu_devices = cpu_devices(config),
+      .session_lost_nanos = DP_SERVER_SESSION_LOST_NANOS,
       .compute_threads = config ? config->intra_op_parallelism_threads : 0,
   };
   const char *address;

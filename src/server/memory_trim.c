@@ -1,4 +1,5 @@
-/* Gives free memory of the buffer pool back to the system every 10 seconds.
+/* Keeps the buffers of a task within the memory that the process may take, and gives free memory of
+ * the buffer pool back to the system every 10 seconds.
  *
  * While steps run the buffer pool trims itself; nobody would trim the pool of a task that has gone
  * idle. A timer starts each round on the blocking pool. Stopping waits for the round under way. */
@@ -7,6 +8,7 @@
 #include <pthread.h>
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/memory_limit.h"
 #include "base/timer.h"
 #include "tensor/buffer.h"
 
@@ -52,6 +54,8 @@ static void start_round(void *arg) {
 dp_memory_trim *dp_memory_trim_start(dp_pool *blocking) {
   dp_memory_trim *trim = DP_NEW(dp_memory_trim);
   trim->blocking = blocking;
+  dp_memory_limit_start();
+  dp_buffer_set_limit(dp_memory_limit());
   pthread_mutex_init(&trim->lock, NULL);
   pthread_cond_init(&trim->rested, NULL);
   plan_round(trim);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/timer.h"
 #include "server/server.h"
 #include "storage/file.h"
 
@@ -41,6 +42,24 @@ static void end_this_process(void *arg) {
   kill(getpid(), SIGTERM);
 }
 
+/* A kernel that is in the middle of a long loop hears of no signal, and the end waits for it. */
+static void end_anyway(void *arg) {
+  static const char line[] = "downpour: not done in time, ending now\n";
+  ssize_t ignored = write(STDERR_FILENO, line, sizeof line - 1);
+  (void)ignored;
+  _exit(0);
+}
+
+/* Ends the server within the grace and a little more, whatever is going on in it. */
+static void end_server(dp_server *server, int64_t grace_nanos) {
+  static const int64_t rest_nanos = INT64_C(3000000000);
+  int64_t deadline = dp_clock_nanos() + grace_nanos;
+  dp_timer guard = dp_timer_start(deadline + rest_nanos, end_anyway, NULL);
+  dp_server_shutdown(server, deadline);
+  dp_server_destroy(server);
+  dp_timer_cancel(guard);
+}
+
 dp_status *dp_server_run(const dp_server_options *options, int64_t grace_nanos) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -61,9 +80,10 @@ dp_status *dp_server_run(const dp_server_options *options, int64_t grace_nanos) 
     int number = wait_for_end(server, &signals);
     DP_LOG(SERVER, INFO, "ending on %s", strsignal(number));
     pthread_sigmask(SIG_UNBLOCK, &signals, NULL); /* the next one ends the process */
-    dp_server_shutdown(server, dp_clock_nanos() + grace_nanos);
+    end_server(server, grace_nanos);
+  } else {
+    dp_server_destroy(server);
   }
-  dp_server_destroy(server);
   dp_status_update(&status, dp_storage_settle());
   return status;
 }

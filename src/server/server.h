@@ -14,6 +14,9 @@
 
 typedef struct dp_server dp_server;
 
+/* What session_lost_nanos is where nobody says otherwise. */
+#define DP_SERVER_SESSION_LOST_NANOS INT64_C(60000000000)
+
 typedef struct dp_server_options {
   const dp_cluster_spec *cluster; /* NULL: alone, as task 0 of the job "local" */
   const char *job;                /* of this task; not used when alone */

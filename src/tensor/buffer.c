@@ -97,7 +97,8 @@ static dp_status *limit_error(size_t size, int64_t live, int64_t limit) {
 
 static dp_status *memory_error(size_t size) {
   return dp_status_create(DP_RESOURCE_EXHAUSTED,
-                          "OOM when allocating a buffer of %zu bytes: the system has no memory",
+                          "OOM when allocating a buffer of %zu bytes: the system has no memory, or "
+                          "this process is near its limit (ulimit, control group)",
                           size);
 }
 

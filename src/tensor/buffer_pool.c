@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "base/clock.h"
+#include "base/memory_limit.h"
 
 #define MAP_LIMIT ((size_t)1 << 20) /* from here on blocks come from mmap */
 #define PAGE ((size_t)4096)
@@ -77,6 +78,8 @@ static void *map_huge(size_t bytes) {
 static dp_free_block *take_from_system(int size_class) {
   size_t bytes = block_bytes(size_class);
   void *memory;
+  if (!dp_memory_has_room(bytes))
+    return NULL;
   if (is_mapped(bytes)) {
     bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
     memory = bytes >= HUGE_PAGE ? map_huge(bytes) : map_memory(bytes);

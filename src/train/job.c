@@ -130,6 +130,7 @@ static dp_status *start(dp_job *job, const char *config) {
                                .task = job->task,
                                .port = -1,
                                .gone_nanos = (int64_t)(gone * 1e9),
+                               .session_lost_nanos = DP_SERVER_SESSION_LOST_NANOS,
                                .stop = dp_job_is_ps(job) ? end_this_process : NULL};
   DP_RETURN_IF_ERROR(dp_server_create(&options, &job->server));
   return dp_server_start(job->server);

@@ -158,8 +158,33 @@ static dp_status *decode_single(const dp_record_field *field, dp_wire_field *raw
   }
 }
 
+/* What the tensors of a message hold together, and how long the message is. */
+typedef struct expansion {
+  uint64_t tensor_bytes;
+  size_t message_bytes;
+} expansion;
+
+/* The bound that each tensor has (tensor_internal.h) holds for all tensors of a message together,
+ * or a list of many small ones would pass it. */
+static dp_status *check_expansion(const dp_tensor *tensor, expansion *sum) {
+  sum->tensor_bytes += dp_tensor_bytes(tensor);
+  if (sum->tensor_bytes <= DP_WIRE_MAX_EXPANSION || sum->tensor_bytes / 64 <= sum->message_bytes)
+    return NULL;
+  return dp_status_create(DP_RESOURCE_EXHAUSTED,
+                          "the tensors of the message take far more memory than it has bytes");
+}
+
+static dp_status *check_list_element(const dp_record_field *field, const void *list, size_t index,
+                                     expansion *sum) {
+  if (field->kind == DP_RECORD_TENSORS)
+    return check_expansion((const dp_tensor *)list + index, sum);
+  if (field->kind == DP_RECORD_NAMED)
+    return check_expansion(&((const dp_named_tensor *)list)[index].tensor, sum);
+  return NULL;
+}
+
 static dp_status *decode_field(const dp_record_field *field, dp_wire_field *raw, dp_arena *arena,
-                               void *record) {
+                               expansion *sum, void *record) {
   if (!list_element_size(field->kind))
     return dp_status_annotate(decode_single(field, raw, arena, member(record, field->offset)), "%s",
                               field->name);
@@ -168,12 +193,14 @@ static dp_status *decode_field(const dp_record_field *field, dp_wire_field *raw,
   if (status)
     return dp_status_annotate(status, "%s[%zu]", field->name, index);
   *count_of(record, field) = index + 1;
-  return NULL;
+  return dp_status_annotate(check_list_element(field, list_of(record, field), index, sum),
+                            "%s[%zu]", field->name, index);
 }
 
 static dp_status *decode_fields(const dp_record_type *type, dp_rope_reader reader, dp_arena *arena,
                                 void *record) {
   dp_wire_field raw;
+  expansion sum = {.message_bytes = reader.remaining};
   bool more;
   for (;;) {
     DP_RETURN_IF_ERROR(dp_wire_next_field(&reader, &raw, &more));
@@ -181,7 +208,7 @@ static dp_status *decode_fields(const dp_record_type *type, dp_rope_reader reade
       return NULL;
     const dp_record_field *field = find_field(type, &raw);
     if (field)
-      DP_RETURN_IF_ERROR(decode_field(field, &raw, arena, record));
+      DP_RETURN_IF_ERROR(decode_field(field, &raw, arena, &sum, record));
   }
 }
 

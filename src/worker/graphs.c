@@ -134,7 +134,8 @@ static dp_status *build(worker_session *session, dp_graph *whole,
 }
 
 /* use_per_session_threads and session_inter_op_thread_pool: the first graph that a session
- * registers brings its wishes along. */
+ * registers brings its wishes along. A number below 1 means the default, as in TensorFlow; a large
+ * one gives a thread per core. Without threads of its own the session uses the device's. */
 static void make_session_threads(dp_worker *worker, worker_session *session,
                                  const Tensorflow__ConfigProto *config) {
   if (!config || (!config->use_per_session_threads && config->n_session_inter_op_thread_pool == 0))
@@ -142,7 +143,9 @@ static void make_session_threads(dp_worker *worker, worker_session *session,
   int count = config->n_session_inter_op_thread_pool > 0
                   ? config->session_inter_op_thread_pool[0]->num_threads
                   : config->inter_op_parallelism_threads;
-  dp_pool *threads = dp_pool_create("session", count);
+  dp_pool *threads = dp_pool_create_within_cores("session", count);
+  if (!threads)
+    return;
   pthread_rwlock_wrlock(&worker->tables);
   bool is_first = !session->threads;
   if (is_first)

@@ -42,10 +42,10 @@ def announced(make):
 
 
 class Server:
-    """A `downpour serve` process for one test."""
+    """A `downpour serve` process for one test. `prefix` is a command that starts it, such as prlimit."""
 
-    def __init__(self, *arguments, environment=None):
-        command = [str(BUILD / "downpour"), "serve", *arguments]
+    def __init__(self, *arguments, environment=None, prefix=()):
+        command = [*prefix, str(BUILD / "downpour"), "serve", *arguments]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
