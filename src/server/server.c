@@ -88,12 +88,29 @@ static dp_status *find_own_address(const dp_server_options *options, own_address
 
 /* ---- Making -----------------------------------------------------------------------------------*/
 
+/* TensorFlow 2 clients connect by GetStatus, which TensorFlow 1 has too; every call after it is of
+ * this service. So the first call that tells them apart is the one to say it. */
+static bool refuse_eager(dp_rpc_call *call) {
+  static const char service[] = "/tensorflow.eager.EagerService/";
+  if (strncmp(dp_rpc_call_path(call), service, sizeof(service) - 1) != 0)
+    return false;
+  dp_rpc_call_fail(
+      call, dp_status_create(
+                DP_UNIMPLEMENTED,
+                "this Downpour server speaks TensorFlow 1 sessions, not TensorFlow 2's eager calls "
+                "(%s): use tf.compat.v1.Session(\"grpc://host:port\") after "
+                "tf.compat.v1.disable_eager_execution(), in place of "
+                "tf.config.experimental_connect_to_cluster or ParameterServerStrategy",
+                dp_rpc_call_path(call) + sizeof(service) - 1));
+  return true;
+}
+
 static bool route(void *arg, dp_rpc_call *call) {
   dp_server *server = arg;
   dp_pool *blocking = dp_task_blocking(server->task);
   return dp_master_service_handle(dp_task_master(server->task), blocking, call) ||
          dp_worker_service_handle(dp_task_worker(server->task), blocking, call) ||
-         dp_control_service_handle(server, call);
+         dp_control_service_handle(server, call) || refuse_eager(call);
 }
 
 static dp_status *listen_on(dp_server *server, const dp_server_options *options,

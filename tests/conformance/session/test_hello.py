@@ -4,6 +4,7 @@ runs. Also how a server starts and stops."""
 import os
 import pathlib
 import subprocess
+import sys
 
 import tensorflow as tf
 
@@ -60,3 +61,24 @@ def test_port_in_use_is_one_clear_line(server):
     assert result.returncode == 1
     assert port in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+EAGER = """
+import sys
+import tensorflow as tf
+tf.config.experimental_connect_to_host(sys.argv[1], job_name="local")
+with tf.device("/job:local/task:0"):
+    print(tf.constant(1) + 1)
+"""
+
+
+def test_a_tensorflow_2_client_is_told_what_to_use(server):
+    """Its first call that is not TensorFlow 1's: the client logs that, and fails with the same text."""
+    result = subprocess.run([sys.executable, "-c", EAGER, server.target.removeprefix("grpc://")],
+                            capture_output=True, text=True, timeout=PATIENCE,
+                            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"})
+    assert result.returncode != 0
+    first = next(line for line in result.stderr.splitlines() if "eager calls" in line)
+    assert "speaks TensorFlow 1 sessions" in first and "(CreateContext)" in first
+    assert "use tf.compat.v1.Session" in first
+    assert "UnimplementedError" in result.stderr
