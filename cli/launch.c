@@ -15,9 +15,10 @@ static const dp_option options_table[] = {
      "Start a task that fails again, a second later. Without this, the first failure ends all."},
     {"restart-limit", DP_OPTION_INT, "10", "N", "How often a task is started again at most.", 1,
      1000000},
-    {"grace", DP_OPTION_DURATION, "10s", "TIME",
-     "How long the other workers may go on when the chief has ended, and how long tasks may take "
-     "to end on SIGTERM. Parameter servers that are left alone get two seconds.",
+    {"grace", DP_OPTION_DURATION, "45s", "TIME",
+     "How long the other workers may go on when the chief has ended (a worker of TensorFlow that "
+     "came too early looks for its variables every 30 s), and how long tasks may take to end on "
+     "SIGTERM, ten seconds at most. Parameter servers that are left alone get two seconds.",
      0, INT64_C(86400000000000)},
     {"color", DP_OPTION_STRING, "auto", "WHEN",
      "Names of tasks in colour: auto (on a terminal, unless NO_COLOR is set), always or never."},

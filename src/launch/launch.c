@@ -17,7 +17,8 @@
 #include "base/clock.h"
 #include "launch/launch_internal.h"
 
-static const int64_t RESTART_NANOS = 1000000000, SERVERS_NANOS = 2000000000;
+static const int64_t RESTART_NANOS = 1000000000, SERVERS_NANOS = 2000000000,
+                     TERM_NANOS = 10000000000;
 enum { TICK_MS = 100 };
 
 typedef enum launch_phase { RUNNING, FINISHING, ENDING, KILLING } launch_phase;
@@ -80,11 +81,21 @@ static int running(const launch *self, const char *job) {
 }
 
 /* ---- Phases ---- */
+static void name_late_workers(launch *all) {
+  for (int i = 0; i < all->task_count; i++)
+    if (all->tasks[i].pid > 0 && strcmp(all->tasks[i].job, "worker") == 0)
+      dp_launch_say(all, "%s still runs %.3g s after the chief's end; ending it (--grace)",
+                    all->tasks[i].name, (double)all->options->grace_nanos * 1e-9);
+}
+
 static void enter(supervisor *self, launch_phase phase) {
+  int64_t grace_nanos = self->launch.options->grace_nanos;
   if (phase <= self->phase || phase > KILLING)
     return;
   self->phase = phase;
-  self->phase_ends_nanos = dp_clock_nanos() + self->launch.options->grace_nanos;
+  if (phase > FINISHING && grace_nanos > TERM_NANOS)
+    grace_nanos = TERM_NANOS;
+  self->phase_ends_nanos = dp_clock_nanos() + grace_nanos;
   for (int i = 0; i < self->launch.task_count; i++)
     self->launch.tasks[i].start_again_nanos = 0;
   if (phase == ENDING)
@@ -232,8 +243,11 @@ static void supervise(supervisor *self, int signals) {
     restart_due(self);
     hurry_servers(self);
     if (self->phase > RUNNING && self->phase < KILLING &&
-        dp_clock_nanos() >= self->phase_ends_nanos)
+        dp_clock_nanos() >= self->phase_ends_nanos) {
+      if (self->phase == FINISHING)
+        name_late_workers(&self->launch);
       enter(self, self->phase + 1);
+    }
     dp_launch_progress_show(&self->launch, false);
   }
   dp_launch_progress_show(&self->launch, true);

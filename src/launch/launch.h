@@ -18,7 +18,7 @@ typedef struct dp_launch_options {
   int ps, workers;     /* how many tasks; at least one worker */
   char **program;      /* name and arguments, ended by NULL */
   int restarts;        /* how often a task that fails is started again; 0: its failure ends all */
-  int64_t grace_nanos; /* how long tasks may take to end by themselves, then on SIGTERM */
+  int64_t grace_nanos; /* how long tasks may take to end by themselves; on SIGTERM at most 10 s */
   bool color;          /* names in colour */
   bool panel;          /* the display stays at the bottom of a terminal; else a line at times */
   bool quiet; /* no output of parameter servers; of the launcher's own lines only failures */

@@ -107,6 +107,7 @@ class LaunchTest(unittest.TestCase):
             until [ "$(cat {self.folder}/* | wc -l)" = 4 ]; do sleep 0.05; done''')
         self.assertEqual(result.returncode, 0, result)
         self.assertLess(time.monotonic() - began, 60)
+        self.assertIn("worker 1 still runs 0.1 s after the chief's end; ending it", result.stderr)
         for file in self.folder.iterdir():
             self.assertFalse(alive(file.read_text().strip()), file.name)
 
